@@ -187,7 +187,9 @@ def test_no_network_is_one_line_with_the_remedy(
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     line = problem(tmp_path, Source(index_url="http://127.0.0.1:1/simple"), tiny())
-    assert line.startswith("PTA environment: no network: pip could not reach its index. ")
+    assert line.startswith(
+        "PTA environment: no network (NewConnectionError): pip could not reach its index. "
+    )
     assert "--wheels DIR" in line
     assert names(tmp_path) == ["pta-build.log"]
 
