@@ -213,10 +213,12 @@ class Step:
             nonlocal told
             if time.monotonic() - told >= TICK_S:
                 told = time.monotonic()
-                size = used_mb(self.building)
+                fetched = used_mb(self.building / TEMPORARY)
+                size = used_mb(self.building) - fetched
                 self.say(
-                    f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB: "
-                    f"{shortened(last_line(self.log))}"
+                    f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB there"
+                    + (f", {fetched:.0f} MB fetched" if fetched >= 1 else "")
+                    + f": {shortened(last_line(self.log))}"
                 )
 
         ended = local.run(

@@ -130,10 +130,10 @@ def announcement(stacks: Sequence[Stack], folder: Path) -> str | None:
         return None
     disk = sum(PINS[stack].installed_mb for stack in missing)
     download = sum(PINS[stack].download_mb for stack in missing)
+    whose = " and of ".join(stack.upper() for stack in missing)
     return (
-        f"first use: the environment of {' and of '.join(stack.upper() for stack in missing)} "
-        f"will be made in {folder} ({disk / 1000:.1f} GB on disk, {download / 1000:.1f} GB to download); "
-        "`lmsv setup cpu` does it ahead of time"
+        f"first use: the environment of {whose} will be made in {folder} ({disk / 1000:.1f} GB on "
+        f"disk, {download / 1000:.1f} GB to download); `lmsv setup cpu` does it ahead of time"
     )
 
 
