@@ -204,7 +204,7 @@ def test_no_network_is_one_line_with_the_remedy(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     source = Source(index_url="http://127.0.0.1:1/simple")
     with pytest.raises(EnvironmentProblem, match=r"^no network \(NewConnectionError\): ") as caught:
-        building.install(a_step(tmp_path, made, []), tiny(), source)
+        building.install(a_step(tmp_path, made, []), tiny(packages={"tinyother": "1.0"}), source)
     assert "lmsv setup cpu --index-url URL or --wheels DIR" in str(caught.value)
 
 
