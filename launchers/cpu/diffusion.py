@@ -64,11 +64,15 @@ class Diffusion:
         nearest = np.abs(self.denoiser_levels[None, :] - level[:, None]).argmin(axis=1)
         quantized = self.denoiser_levels[nearest]
         spread = np.sqrt(1.0 - quantized**2)
+        time = indices
+        if self.quantize:
+            # As there: the time step is taken for a signal level, and the nearest one's index used.
+            time = np.abs(self.denoiser_levels[None, :] - indices[:, None]).argmin(axis=1)
         return {
             "signal": level,
             "noise": np.sqrt(1.0 - level**2),
             "skip": quantized,
             "out": -spread,
             "weight": 1.0 / (1.0 - level**2),
-            "time": (nearest if self.quantize else indices).astype(np.float64),
+            "time": time.astype(np.float64),
         }
