@@ -26,7 +26,7 @@ prepare() { # stack model
     export LMSV_ARGS=$LMSV_RUN_DIR/args.txt
     python3 "$launchers/tokens.py" "$configs/$LMSV_DEVICE/args.json" >"$LMSV_ARGS"
   fi
-  cd "$LMSV_RUN_DIR"
+  cd "$LMSV_RUN_DIR" || exit
   mapfile -t model_arguments <"$LMSV_ARGS"
   model_arguments+=(--mm-model "$MM_MODEL" --mm-data "$MM_DATA" --train-iters "$TRAIN_ITERS")
   if [[ -n ${LOAD_PATH:-} ]]; then model_arguments+=(--load "$LOAD_PATH"); fi

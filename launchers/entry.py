@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lmsv_record import RECORD  # noqa: E402
+from lmsv_record import RECORD
 
 
 def main(argv: list[str]) -> None:

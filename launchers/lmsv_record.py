@@ -6,6 +6,7 @@ configuration read); for MindSpeed-MM's own scripts that is done by patch points
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -52,10 +53,8 @@ class Record:
 
     def imports_done(self) -> None:
         """Measure peak resident memory from here on, above what is resident now."""
-        try:
+        with contextlib.suppress(OSError):  # where it is forbidden the peak may lie before this
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        except OSError:
-            pass  # then the peak may lie before this line: read as what it is below
         self._baseline_kb = status_kb("VmRSS")
 
     def begin(self, **facts: Any) -> None:

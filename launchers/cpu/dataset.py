@@ -65,7 +65,7 @@ def write(folder: Path) -> None:
 
 
 def ensure(folder: Path) -> Path:
-    """Write the set at *folder* unless it is there; whole or not at all, by one writer at a time."""
+    """Write the set at *folder* unless it is there; whole or not at all, by one writer."""
     if (folder / "data.jsonl").exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Entry script of CogVideoX on cpu: takes MindSpeed-MM's command line and trains a small network."""
+"""Entry script of CogVideoX on cpu: MindSpeed-MM's command line, a small network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from cpu import arguments, workers  # noqa: E402
-from lmsv_record import RECORD  # noqa: E402
+from lmsv_record import RECORD
+
+from cpu import arguments, workers
 
 
 def dumped(args: dict) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from cpu import dataset
 from cpu.configuration import Configuration
 from cpu.randomness import permutation

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+
 from cpu import stack
 from cpu.randomness import generator
 

@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 
-from cpu import stack  # noqa: E402
+from cpu import stack
 
 stack.boot()
 
