@@ -25,10 +25,12 @@ FLOORS = {
     "logs": 2,
     "catalog": 2,
     "settings": 2,
+    "options": 1,
     "task6_config": 2,
     "records": 1,
     "problems": 1,
     "data": 1,
+    "files": 1,
 }
 MAY_IMPORT_PYTEST = {"plugin", "fixtures", "hookspecs", "report", "__init__"}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if "_data" not in path.parts)
