@@ -173,10 +173,11 @@ class Campaign:
         )
         lost = (
             not_reached(record.mutation.edits, record.baseline_run, record.compare_run)
-            if record.compare_run is not None and record.compare_run.outcome == "ok"
+            if record.compare_run is not None
             else ()
         )
-        return replace(record, verdicts=found, findings=findings(record, found, lost, self.labels))
+        texts = tuple(f.text for f in findings(record, found, lost, self.labels))
+        return replace(record, verdicts=found, findings=texts)
 
     def stored(self, spec: ModelSpec, number: int) -> IterationRecord | None:
         """Return iteration *number* where an earlier session of this campaign finished it."""

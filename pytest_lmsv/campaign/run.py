@@ -51,7 +51,7 @@ class Runner:
         run_id = f"{self.campaign.name}-{spec.name}-{place.name}-{side.slug}-{secrets.token_hex(4)}"
         settings = self.settings
         job = Job(
-            argv=("bash", str(self.launcher(side, spec))),
+            argv=("bash", str(find_launcher(settings, side, spec))),
             env=self.variables(spec, side, place, run_id),
             cwd=run_folder,
             log=log,
@@ -85,19 +85,6 @@ class Runner:
             run_id=run_id,
             ended=ended,
             known_bugs=self.known_bugs,
-        )
-
-    def launcher(self, side: Side, spec: ModelSpec) -> Path:
-        """Return the launcher of *side*; raises InputProblem where there is none."""
-        name = f"{side.stack}_{spec.name}.sh"
-        folders = (*self.settings.launcher_dirs, *data.launcher_folders(self.settings.root))
-        for folder in folders:
-            if (folder / name).is_file():
-                return folder / name
-        places = ", ".join(map(str, folders))
-        raise InputProblem(
-            f"launcher {name}: not found in {places}; write it there, or name its folder in "
-            "lmsv_launcher_dirs"
         )
 
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
@@ -135,3 +122,17 @@ class Runner:
         }
         contract.update({name: str(value) for name, value in site.items() if value is not None})
         return {**environment.variables(inherited), **contract}
+
+
+def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:
+    """Return the launcher of *side*; raises InputProblem where there is none."""
+    name = f"{side.stack}_{spec.name}.sh"
+    folders = (*settings.launcher_dirs, *data.launcher_folders(settings.root))
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    places = ", ".join(map(str, folders))
+    raise InputProblem(
+        f"launcher {name}: not found in {places}; write it there, or name its folder in "
+        "lmsv_launcher_dirs"
+    )
