@@ -1,0 +1,1 @@
+"""Rules of MindSpeed-MM's multimodal models."""
