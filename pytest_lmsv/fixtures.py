@@ -42,7 +42,7 @@ class VerdictError(pytest.fail.Exception):
 
 
 class KnownBug(Exception):
-    """Every finding of the test is covered by known bugs; the test carries a mark that expects it."""
+    """Known bugs cover every finding of the test, which carries a mark that expects them."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.files import write_json, write_whole
-from pytest_lmsv.mutation import apply
+from pytest_lmsv.mutation import apply, pointer
 from pytest_lmsv.problems import InputProblem
 
 KEPT_FOLDERS = ("msrun_log", "samples", "record")
@@ -89,7 +90,7 @@ class Place:
         """
         write_json(self.inputs / "mutation_config.json", documents)
         for stack, changes in {"": {}, **overrides}.items():
-            given = apply.override(documents, changes) if changes else documents
+            given = _overridden(documents, changes) if changes else documents
             if stack and not changes:
                 continue
             folder = self.inputs / stack
@@ -142,3 +143,10 @@ def iteration_folder(campaign: Path, model: str, iteration: int) -> Path:
 def failed_folder(campaign: Path, model: str, iteration: int, attempt: int) -> Path:
     """Return where an invalid or no-effect attempt is kept."""
     return campaign / "iters" / model / "failed" / f"iter_{iteration}_attempt_{attempt}"
+
+
+def _overridden(documents: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(dict(documents))
+    for path, value in changes.items():
+        pointer.put(changed, path, value)
+    return changed

@@ -77,7 +77,7 @@ def row_cells(report: pytest.TestReport) -> list[str]:
 
 
 def verdict_cell(values: Mapping[str, str], name: str) -> str:
-    """Return a verdict as Task6 wrote it: ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``, ``N/A``."""
+    """Return a verdict in Task6's words, as ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``."""
     result = values.get(f"lmsv.{name}", "")
     suffix = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms"}[name]
     difference = values.get(f"lmsv.{name}.{suffix}", "")

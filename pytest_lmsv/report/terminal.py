@@ -119,11 +119,7 @@ def closing(campaign: Campaign) -> Iterator[str]:
     records = list(archive.stored_iterations(campaign.folder))
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
-        yield (
-            f"{model}: {counts.valid} valid, {counts.invalid} invalid, {counts.no_effect} without "
-            f"effect, {counts.environment} not testable; {campaign.labels[1]} ran {counts.msa_ok} of "
-            f"{counts.valid}; {counts.issues} with issues"
-        )
+        yield f"{model}: {counts.sentence(campaign.labels[1])}"
         slow = sum(only_slow(record) for record in records if record.model == model)
         if slow and "performance" in campaign.settings.gate:
             yield f"{model}: {slow} FAILED: performance only"
