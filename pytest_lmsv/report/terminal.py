@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +13,7 @@ from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, verdict_cell
+from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import LIVE, Live
 
 
@@ -100,7 +100,7 @@ def category(report: pytest.TestReport) -> str:
 
 def test_line(report: pytest.TestReport) -> str:
     """Return the line at the end of a test of ours: outcome, verdicts and time."""
-    values: Mapping[str, str] = dict(report.user_properties)
+    values = texts(report)
     outcome = "ERROR" if report.when == "setup" else OUTCOMES[category(report)]
     name = f"{values['lmsv.model']}-iter{values['lmsv.iteration']}"
     if values.get("lmsv.status") != "DONE":
