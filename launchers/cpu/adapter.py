@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 
-def install(fixes: bool = True) -> None:
+def install(fixes: bool = True) -> tuple[str, ...]:
     """Make ``import torch`` mean mindtorch; with *fixes* off its known defects stay in place."""
     import mindspore
 
@@ -17,7 +17,7 @@ def install(fixes: bool = True) -> None:
     from mindtorch._apis import cpu
 
     if not fixes or os.environ.get("LMSV_ADAPTER_FIXES") == "off":
-        return
+        return ()
     move = mindtorch.Tensor._move_to
 
     def move_unless_there(self, device, non_blocking=False):
@@ -38,3 +38,4 @@ def install(fixes: bool = True) -> None:
         return y.float()
 
     cpu.exp = exp
+    return ("move_to", "exp")
