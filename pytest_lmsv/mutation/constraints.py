@@ -62,8 +62,16 @@ class Constraint:
     function: Rule
 
     def __call__(self, get: Get, layout: Layout) -> str | None:
-        """None where the rule holds, else one sentence."""
-        return self.function(get, layout, **self.parameters)
+        """None where the rule holds, else one sentence; InputProblem where it can't be computed."""
+        try:
+            return self.function(get, layout, **self.parameters)
+        except InputProblem as problem:
+            raise InputProblem(f"rule {self.name}: {problem}") from None
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as problem:
+            # A value of a type that the rule does not expect: the file is wrong, not the run.
+            raise InputProblem(
+                f"rule {self.name}: can't be computed ({type(problem).__name__}: {problem})"
+            ) from None
 
 
 def constraint(name: str, parameters: Mapping[str, Any]) -> Constraint:

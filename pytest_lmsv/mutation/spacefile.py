@@ -164,26 +164,19 @@ def _constraints(top: Entry, device: str) -> tuple[Constraint, ...]:
 def _check(file: Path, space: Space) -> None:
     """The unmutated documents keep every constraint, and something can be drawn."""
     choices = Choices(space.documents, space.drawn(), space.constraints, space.layout)
-    get = choices.overlay({})
-    for rule in space.constraints:
-        try:
-            sentence = rule(get, space.layout)
-        except InputProblem as problem:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: {problem} in the {space.device} documents; "
-                "correct the rule's parameters"
-            ) from None
-        except Exception as problem:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: can't be computed on the {space.device} "
-                f"documents ({type(problem).__name__}: {problem}); check its parameters and values"
-            ) from None
-        if sentence:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: the unmutated {space.device} documents break "
-                f"it: {sentence}; correct the documents or the rule"
-            )
-    if not choices.after({}):
+    try:
+        broken = choices.broken({})
+        options = choices.after({}, edits_left=2)
+    except InputProblem as problem:
+        raise InputProblem(
+            f"{file}: {problem}, on {space.device}; check the rule's parameters"
+        ) from None
+    if broken:
+        raise InputProblem(
+            f"{file}: constraints: the unmutated {space.device} documents break {broken[0]}; "
+            "correct the documents or the rule"
+        )
+    if not options:
         raise InputProblem(
             f"{file}: keys: the constraints leave nothing to draw on {space.device}; "
             "add keys or values, or loosen a constraint"
