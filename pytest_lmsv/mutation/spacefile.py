@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,8 @@ def _values(entry: Entry, device: str) -> list[Any]:
 
 def _type_complaint(value: Any, present: Any) -> str | None:
     """What is wrong with the JSON type of a grid value; anything goes where null is present."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a JSON number; remove it"
     if present is None:
         return None
     if pointer.kind(value) != pointer.kind(present):

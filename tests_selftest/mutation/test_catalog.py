@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_models import DOCUMENTS, SPACE, write
+from tests_selftest.mutation.small_models import DOCUMENTS, SPACE, write
 
 from pytest_lmsv import catalog
 from pytest_lmsv.mutation.constraints import Layout
@@ -103,6 +104,10 @@ def complaint(folder: Path) -> str:
         ({"entry": {"cpu": "a.py"}}, "entry: nothing for npu"),
         ({"entry": "a.py"}, "entry: expected 'key: value' lines, found \"a.py\""),
         ({"stack_overrides": {"msa": {"/args/bf": 1}}}, "(did you mean 'bf16'?); correct the path"),
+        (
+            {"stack_overrides": {"msa": {"/args/lr": 1.0}}},
+            "stack_overrides: msa: /args/lr: space.yaml mutates /args/lr on npu, which would not",
+        ),
         ({"stack_overrides": {"mss": {}}}, "stack_overrides: mss: unknown key"),
     ],
 )
@@ -194,6 +199,31 @@ def test_a_wrong_space_is_named_by_file_key_and_remedy(
     assert message in text
 
 
+def test_numbers_and_booleans_of_yaml_are_those_of_json(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    text = (folder / "space.yaml").read_text()
+    assert "- 1.0e-06" in text
+    (folder / "space.yaml").write_text(text.replace("- 1.0e-06", "- 1e-6"))
+    keys = {key.path: key for key in catalog.load([tmp_path])["tiny"].space("cpu").keys}
+    assert keys["/model/norm/eps"].values == (1e-5, 1e-6, 1e-4)
+    (folder / "space.yaml").write_text(text.replace("- false", "- off"))
+    assert 'values: "off": expected a true or false' in complaint(tmp_path)
+    (folder / "space.yaml").write_text(text.replace("- 1.0e-06", "- 1e999"))
+    assert "values: Infinity: is not a JSON number" in complaint(tmp_path)
+    (folder / "space.yaml").write_text(text.replace("- 1.0e-06", "- 010"))
+    assert 'values: "010": expected a number with a point' in complaint(tmp_path)
+
+
+def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (folder / "cpu" / "model.json").write_bytes(b'{"a": "\xff"}')
+    assert "model.json: is not UTF-8 text (byte 7); save it as UTF-8" in complaint(tmp_path)
+    (folder / "cpu" / "model.json").write_bytes(
+        b"\xef\xbb\xbf" + json.dumps(DOCUMENTS["model"]).encode()
+    )
+    assert catalog.load([tmp_path])["tiny"].documents("cpu") == DOCUMENTS
+
+
 def test_list_values_keep_the_type_of_their_items(tmp_path: Path) -> None:
     write(tmp_path, space={"keys": [{"path": "/model/scale", "values": [[1.0, 2, 1.0]]}]})
     assert "[1.0, 2, 1.0]: item 2: expected a number with a point" in complaint(tmp_path)
@@ -212,6 +242,15 @@ def test_a_rule_may_be_for_one_device_only(tmp_path: Path) -> None:
         ("cpu/data.json", '{"a": 1,\n "a": 2}', "line 2: key 'a' is written twice"),
         ("cpu/args.json", "[]", "expected {...}, found a list"),
         ("cpu/args.json", '{"lr": NaN}', "line 1: NaN is not JSON"),
+        ("cpu/args.json", '{"a": 1,\n"lr": 1e999}', "line 2: 1e999 is not JSON"),
+        ("cpu/args.json", "[" * 100000, "can't be read as JSON"),
+        ("cpu/args.json", "1" * 5000, "can't be read as JSON"),
+        ("cpu/args.json", '{"lr": 1, "a": {"lr": {}, "lr": 2}}', "line 1: key 'lr' is written twi"),
+        ("space.yaml", "keys:\n\t- a\n", "line 2: broken YAML (found character"),
+        ("space.yaml", "keys: [*nothing]\n", "line 1: broken YAML (found undefined alias"),
+        ("space.yaml", "keys: !!python/name:os.system\n", "line 1: broken YAML (could not determi"),
+        ("space.yaml", "keys: \x07\n", "broken YAML"),
+        ("space.yaml", "? [a]\n: 1\n", "broken YAML (found unhashable key)"),
         ("space.yaml", "keys:\n  - {path: [}\n", "line 2: broken YAML"),
         ("model.yaml", "name: tiny\nname: tiny\n", "line 2: key 'name' is written twice"),
         ("model.yaml", "- a\n", "expected 'key: value' lines, found a list"),

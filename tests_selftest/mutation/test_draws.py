@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_models import SPACE, write
+from tests_selftest.mutation.small_models import SPACE, write
 
-import pytest_lmsv
 from pytest_lmsv import catalog
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.mutation import apply, pointer
@@ -61,8 +60,8 @@ from pathlib import Path
 from typing import Any
 import pytest
 {imports}
-from test_draws import GOLDEN, digest
-from small_models import write
+from tests_selftest.mutation.test_draws import GOLDEN, digest
+from tests_selftest.mutation.small_models import write
 from pytest_lmsv import catalog
 
 @pytest.mark.parametrize("part", range(4))
@@ -86,8 +85,7 @@ def test_draws_do_not_depend_on_how_pytest_runs(
 ) -> None:
     (tmp_path / "literals_of_a_user.py").write_text("A, B = 123456789, 'text of the user'\n")
     (tmp_path / "test_inside.py").write_text(INSIDE.format(imports=imports))
-    here, root = Path(__file__).parent, Path(pytest_lmsv.__file__).parent.parent
-    path = os.pathsep.join([str(root), str(here), str(tmp_path)])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."],
         cwd=tmp_path,
