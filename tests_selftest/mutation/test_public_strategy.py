@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests_selftest.mutation.small_models import write
 
 from pytest_lmsv import catalog
 from pytest_lmsv.mutation import mutations
 from pytest_lmsv.mutation.draw import draw
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Mutation
+from tests_selftest.mutation.small_models import write
 
 USERS_TEST = """
 from hypothesis import given, settings
