@@ -13,6 +13,7 @@ LINE = "lmsv toy-iter1 PASSED: accuracy OK (diff=0.00%), memory OK (diff=+0.00MB
 
 
 def test_header_and_closing_lines(toy: Toy) -> None:
+    toy.behave(pta=[{"seconds": 0.3}], msa=[{"seconds": 0.3}])
     result = toy.run(iters=1)
     result.stdout.fnmatch_lines(
         [
@@ -29,6 +30,7 @@ def test_header_and_closing_lines(toy: Toy) -> None:
 
 
 def test_with_xdist_the_lines_are_the_same(toy: Toy) -> None:
+    toy.behave(pta=[{"seconds": 0.3}], msa=[{"seconds": 0.3}])
     result = toy.run("-n1", iters=1)
     result.stdout.fnmatch_lines(["lmsv toy-iter1: PTA*", LINE, "toy: 1 valid,*"])
 
