@@ -16,11 +16,10 @@ from pytest_lmsv.logs.metrics import (
     mean_step_time,
     other_step,
     peak_memory,
-    step_records,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
-from pytest_lmsv.logs.wrapped import Found, Wrapped
+from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
 
 _STARTS = re.compile(
     r"^\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -|Start worker process with rank id:(\d{1,6})"
@@ -110,7 +109,7 @@ class Reader:
 
     def _close_all(self) -> None:
         for rank in self._wrapped.ranks():
-            self._take(self._wrapped.close(rank), rank)
+            self._take(self._wrapped.close(rank))
 
     # -- one line -------------------------------------------------------------------------------
 
@@ -127,9 +126,14 @@ class Reader:
         stripped = strip(text)
         if self._wrapped:
             fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
-            self._take(found, stripped.rank)
+            self._take(found)
             if fits:
                 return 1 if self._wrapped else 0
+        if text.endswith((" ", "/")) or text[-1:].isdigit():
+            head = PARTIAL.search(text)
+            if head:
+                self._take(self._wrapped.begin_head(text[head.start() :], stripped.rank))
+                return 1
         return self._other_line(raw, stripped)
 
     def _other_line(self, raw: RawLine, stripped: Stripped) -> int:
@@ -206,18 +210,14 @@ class Reader:
         assert match
         head = text[: match.start()]
         rank = strip(head).rank if head.strip() else None
-        if "allocated" in text and (peak := peak_memory(text)) is not None:
-            self._take(Found(memory=peak), rank)
-            if not step_records(text):
-                return 0
-        self._take(self._wrapped.begin(text, raw.ended, rank), rank)
+        self._take(self._wrapped.begin(text, raw.ended, rank))
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
         return 1 if self._wrapped else 0
 
-    def _take(self, found: Found, rank: int | None) -> None:
+    def _take(self, found: Found) -> None:
         for record in found.records:
-            self._record(record, rank)
+            self._record(record, found.rank)
         run = self._runs[-1]
         if found.memory is not None:
             run.memory = max(run.memory or 0.0, found.memory)

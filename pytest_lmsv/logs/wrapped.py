@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pytest_lmsv.logs.metrics import RECORD, StepRecord, peak_memory, step_records
 
 _MOST_LINES = 16
+PARTIAL = re.compile(r"(?<![\w])iteration\s{1,12}\d{0,12}\s{0,12}(?:/\s{0,12}\d{0,12})?\Z")
+"""A record that was wrapped between its step and the number of steps."""
 _PLAIN = re.compile(r"[\s\w():./+-]{0,200}\Z")
 _OTHER = re.compile(r"\S{0,80}(?:Error|Exception)\b|Traceback|\[(?:Rank|INFO|WARNING|ERROR)\b")
 _FINAL = frozenset({"numberofnaniterations", "numberofskippediterations"})
@@ -32,6 +34,8 @@ class Found:
     memory: float | None = None
     cut: str | None = None
     """The beginning of a record that is not whole and is not read."""
+    rank: int | None = None
+    """Of which rank, by its prefix."""
 
 
 class Wrapped:
@@ -51,6 +55,8 @@ class Wrapped:
     def begin(self, text: str, ended: bool, rank: int | None) -> Found:
         """A line in which step records begin; *ended*: it has its line end."""
         found = self.close(rank)
+        if "allocated" in text:
+            found.memory = peak_memory(text)
         records = step_records(text)
         for record in records[:-1]:
             self._take(record, found)
@@ -58,8 +64,14 @@ class Wrapped:
         last = records[-1] if records else None
         if last is not None and last.closed and ended and self._whole(last):
             self._take(last, found)
-        elif last is not None or not text.rstrip().endswith("|"):
+        elif last is not None or found.memory is None:
             self._open[rank] = _Open(text[starts[-1].start() :], ended)
+        return found
+
+    def begin_head(self, text: str, rank: int | None) -> Found:
+        """A line that ends between the step and the number of steps."""
+        found = self.close(rank)
+        self._open[rank] = _Open(text, ended=True)
         return found
 
     def begin_memory(self, text: str, ended: bool, rank: int | None) -> None:
@@ -68,6 +80,8 @@ class Wrapped:
 
     def go_on(self, text: str, ended: bool, rank: int | None) -> tuple[bool, Found]:
         """Whether *text* is the next piece of the open record of *rank*, and what it completed."""
+        if rank is None and rank not in self._open and len(self._open) == 1:
+            (rank,) = self._open  # a launcher's prefix stands only before the first piece
         held = self._open.get(rank)
         if held is None:
             return False, Found()
@@ -78,7 +92,7 @@ class Wrapped:
         held.text += text
         held.pieces += 1
         held.ended = ended
-        found = Found()
+        found = Found(rank=rank)
         if held.memory:
             if "max reserved" in held.text:
                 del self._open[rank]
@@ -94,13 +108,15 @@ class Wrapped:
     def close(self, rank: int | None) -> Found:
         """The open record of *rank* ends here."""
         held = self._open.pop(rank, None)
-        found = Found()
+        found = Found(rank=rank)
         if held is None:
             return found
         if held.memory:
             found.memory = peak_memory(held.text)
             return found
         records = step_records(held.text)
+        if not records and "consumed" not in held.text and "elapsed" not in held.text:
+            return found  # "iteration 3/10" of another message
         record = records[-1] if records else None
         if record is not None and self._acceptable(record, held.ended):
             self._take(record, found)

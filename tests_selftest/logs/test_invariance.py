@@ -231,6 +231,9 @@ def test_a_terminal_that_wraps_records_changes_no_figure(
 ) -> None:
     wrapped = []
     for line in log(case).split(b"\n"):
+        word = line.find(b"iteration ")
+        if width <= word + 10:
+            return  # no wrap before or inside the word that a record is known by
         if b"elapsed time per iteration (ms)" in line or b"memory (MB) |" in line:
             line = b"\n".join(line[at : at + width] for at in range(0, len(line), width))
         wrapped.append(line)
