@@ -1,0 +1,64 @@
+"""What an operation of ``operations.ini`` may call besides ``torch`` and ``F``: loops over a step.
+
+Each is written once for both stacks; ``torch`` is whatever the sweep made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def steps(optimizer: Callable[..., Any], start: Any, gradients: Any, **options: Any) -> Any:
+    """The parameter after one optimizer step for each gradient, from *start*."""
+    import torch
+
+    parameter = torch.nn.Parameter(start * 1.0)
+    rule = optimizer([parameter], **options)
+    for gradient in gradients:
+        parameter.grad = gradient
+        rule.step()
+        parameter.grad = None
+    return parameter.detach()
+
+
+def clipped(start: Any, gradient: Any, limit: float) -> Any:
+    """The total norm that ``clip_grad_norm_`` returns, and the clipped gradient."""
+    import torch
+
+    parameter = torch.nn.Parameter(start * 1.0)
+    parameter.grad = gradient * 1.0
+    norm = torch.nn.utils.clip_grad_norm_([parameter], limit)
+    return norm, parameter.grad
+
+
+def frozen(tensor: Any) -> Any:
+    """Twice the tensor, computed where no gradient is recorded."""
+    import torch
+
+    with torch.no_grad():
+        return tensor * 2
+
+
+def zeroed(optimizer: Callable[..., Any], start: Any) -> Any:
+    """1 where ``zero_grad`` leaves no gradient behind, else the gradient that is left."""
+    import torch
+
+    parameter = torch.nn.Parameter(start * 1.0)
+    parameter.grad = start * 1.0
+    optimizer([parameter], lr=0.1).zero_grad()
+    return torch.ones(1) if parameter.grad is None else parameter.grad
+
+
+def conv(module: Callable[..., Any], x: Any, weight: Any, bias: Any, **options: Any) -> Any:
+    """A convolution module with the given weights, applied to *x*."""
+    import torch
+
+    layer = module(weight.shape[1], weight.shape[0], tuple(weight.shape[2:]), **options)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        layer.bias.copy_(bias)
+    return layer(x)
+
+
+PIECES = {piece.__name__: piece for piece in (steps, clipped, frozen, zeroed, conv)}

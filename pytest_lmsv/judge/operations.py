@@ -1,0 +1,174 @@
+"""Compares what two stacks made of the same operation: value, gradient, accuracy (issue: sweep).
+
+Works on the lines that ``launchers/cpu/sweep.py`` writes. The limits:
+
+- ``VALUE``: largest difference of an output over its own largest magnitude. float32 has a step of
+  1.2e-7; the operations reduce over at most a few dozen numbers, so that two correct stacks differ
+  by a few steps. Measured: at most 4e-7 between torch 2.13.0 and mindtorch with its fixes.
+- ``GRADIENT``: the same for each gradient, four times wider: a backward pass is a longer chain.
+- ``ACCURACY``: error against float64 (``launchers/cpu/accuracy.py``). float32 rounds to 6e-8 and
+  good libraries stay below 4 steps; MSA may be at the limit or at four times PTA's own error,
+  whichever is larger, so that a function on which PyTorch itself is weak is no finding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+VALUE = 1e-6
+GRADIENT = 4e-6
+ACCURACY = 5e-7
+ACCURACY_OF_PTA = 4.0
+COARSE = {"float16": 1e-3}
+"""Types whose own step is coarser than the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All that one stack's sweep wrote."""
+
+    stack: str
+    versions: Mapping[str, str]
+    fixes: tuple[str, ...]
+    results: Mapping[str, Mapping[str, Any]]
+    crashed: Mapping[str, str] = field(default_factory=dict)
+    """Operations that ended the interpreter, with how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One way in which an operation differs: ``kind`` is what a known bug's signature begins with."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def sweep(stack: str, lines: Sequence[Mapping[str, Any]], crashes: Mapping[str, str]) -> Sweep:
+    """One stack's sweep from its lines; a sweep that was continued has several heads."""
+    heads = [line for line in lines if "schema" in line]
+    return Sweep(
+        stack=stack,
+        versions=dict(heads[0]["versions"]) if heads else {},
+        fixes=tuple(heads[0]["fixes"]) if heads else (),
+        results={line["operation"]: line for line in lines if "operation" in line},
+        crashed=dict(crashes),
+    )
+
+
+def number(value: Any) -> float:
+    """A stored figure as a float; NaN and infinities are stored as strings."""
+    return float(value)
+
+
+def compare(pta: Mapping[str, Any], msa: Mapping[str, Any], limit: float) -> str | None:
+    """How two stored arrays differ, as one phrase, or None where they agree within *limit*."""
+    if pta["shape"] != msa["shape"]:
+        return f"shape {msa['shape']}, PTA has {pta['shape']}"
+    if pta["dtype"] != msa["dtype"]:
+        return f"type {msa['dtype']}, PTA has {pta['dtype']}"
+    ours, theirs = pta["data"], msa["data"]
+    if not pta["dtype"].startswith("float"):
+        wrong = [k for k, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b]
+        return _differs(wrong, pta, msa, "") if wrong else None
+    limit = max(limit, COARSE.get(pta["dtype"], 0.0))
+    pairs = [(number(a), number(b)) for a, b in zip(ours, theirs, strict=True)]
+    wrong = [k for k, (a, b) in enumerate(pairs) if not _same_kind(a, b)]
+    if wrong:
+        return _differs(wrong, pta, msa, "")
+    finite = [(a, b) for a, b in pairs if math.isfinite(a)]
+    scale = max((abs(a) for a, _ in finite), default=0.0)
+    if scale > 0 and all(b == 0 for _, b in finite):
+        return f"zero everywhere, PTA's largest is {scale:.3g}"
+    wrong = [
+        k
+        for k, (a, b) in enumerate(pairs)
+        if math.isfinite(a) and abs(a - b) > limit * max(scale, 1e-30)
+    ]
+    if not wrong:
+        return None
+    largest = max(abs(pairs[k][0] - pairs[k][1]) for k in wrong)
+    return _differs(wrong, pta, msa, f"{largest / max(scale, 1e-30):.2g} of its scale, ")
+
+
+def _same_kind(ours: float, theirs: float) -> bool:
+    """Whether both are finite, both NaN, or the same infinity."""
+    if math.isfinite(ours) or math.isfinite(theirs):
+        return math.isfinite(ours) and math.isfinite(theirs)
+    return math.isnan(ours) == math.isnan(theirs) and (math.isnan(ours) or ours == theirs)
+
+
+def _differs(wrong: Sequence[int], pta: Mapping[str, Any], msa: Mapping[str, Any], how: str) -> str:
+    first, count = wrong[0], len(pta["data"])
+    return (
+        f"differs by {how}{len(wrong)} of {count} numbers"
+        if how
+        else f"differs in {len(wrong)} of {count} numbers"
+    ) + f", first at {first}: {msa['data'][first]!r}, PTA has {pta['data'][first]!r}"
+
+
+def judge(name: str, pta: Sweep, msa: Sweep) -> tuple[Finding, ...]:
+    """Everything in which MSA's operation differs from PTA's; nothing where they agree.
+
+    A ``reference`` finding means that PTA itself could not compute it: the table is wrong.
+    """
+    ours = pta.results.get(name)
+    if ours is None or "value_error" in ours or "gradient_error" in ours:
+        why = pta.crashed.get(name) or (
+            ours and (ours.get("value_error") or ours["gradient_error"])
+        )
+        return (Finding("reference", f"PTA has no result: {why or 'its sweep ended early'}"),)
+    theirs = msa.results.get(name)
+    if theirs is None:
+        return (Finding("crash", msa.crashed.get(name, "MSA's sweep ended before it")),)
+    if "value_error" in theirs:
+        return (Finding("missing", theirs["value_error"]),)
+    found = [*_values(ours, theirs), *_gradients(ours, theirs), *_accuracy(ours, theirs)]
+    return tuple(found)
+
+
+def _values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]:
+    if len(ours["value"]) != len(theirs["value"]):
+        text = f"{len(theirs['value'])} results, PTA has {len(ours['value'])}"
+        return [Finding("value", text)]
+    found = []
+    for k, (a, b) in enumerate(zip(ours["value"], theirs["value"], strict=True)):
+        text = compare(a, b, VALUE)
+        if text is not None:
+            found.append(Finding("value", text if len(ours["value"]) == 1 else f"[{k}] {text}"))
+    return found
+
+
+def _gradients(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]:
+    wanted = {k: v for k, v in ours.get("gradient", {}).items() if v is not None}
+    if wanted and "gradient_error" in theirs:
+        return [Finding("gradient", theirs["gradient_error"])]
+    found = []
+    for name, gradient in wanted.items():
+        other = theirs.get("gradient", {}).get(name)
+        text = "none" if other is None else compare(gradient, other, GRADIENT)
+        if text is not None:
+            found.append(Finding("gradient", f"of {name}: {text}"))
+    return found
+
+
+def _accuracy(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]:
+    if "accuracy" not in ours:
+        return []
+    if "accuracy" not in theirs:
+        return [Finding("accuracy", theirs.get("accuracy_error", "not measured"))]
+    error, reference = number(theirs["accuracy"]["error"]), number(ours["accuracy"]["error"])
+    limit = max(ACCURACY, ACCURACY_OF_PTA * reference)
+    if error <= limit:
+        return []
+    at = number(theirs["accuracy"]["at"])
+    return [
+        Finding(
+            "accuracy", f"error {error:.2g} at x = {at:.6g}, PTA {reference:.2g}, limit {limit:.2g}"
+        )
+    ]
