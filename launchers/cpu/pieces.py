@@ -61,4 +61,37 @@ def conv(module: Callable[..., Any], x: Any, weight: Any, bias: Any, **options: 
     return layer(x)
 
 
-PIECES = {piece.__name__: piece for piece in (steps, clipped, frozen, zeroed, conv)}
+def restored(x: Any, weight: Any, bias: Any) -> Any:
+    """A small network after a round trip of its state: its result, and its parameters' sizes."""
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(8, 5), torch.nn.LayerNorm(5))
+    state = dict(network.state_dict())
+    state["0.weight"], state["0.bias"] = weight, bias
+    network.load_state_dict(state)
+    return network(x), *(p.numel() for _, p in network.named_parameters())
+
+
+def hooked(x: Any, weight: Any) -> Any:
+    """What a forward hook sees of a layer, beside the layer's result."""
+    import torch
+
+    seen = []
+    layer = torch.nn.Linear(8, 5, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+    layer.register_forward_hook(lambda module, given, result: seen.append(result))
+    return layer(x) * 2, seen[0]
+
+
+def recomputed(x: Any) -> Any:
+    """A function under activation checkpointing."""
+    from torch.utils.checkpoint import checkpoint
+
+    return checkpoint(lambda y: (y * 2).sin(), x, use_reentrant=False)
+
+
+PIECES = {
+    piece.__name__: piece
+    for piece in (steps, clipped, frozen, zeroed, conv, restored, hooked, recomputed)
+}

@@ -18,10 +18,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import accuracy
 import numpy as np
-import operations
-from pieces import PIECES
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from cpu import accuracy, operations  # noqa: E402
+from cpu.pieces import PIECES  # noqa: E402
 
 PACKAGES = {"pta": ("torch", "numpy"), "msa": ("mindspore", "mindnlp", "numpy")}
 
@@ -48,7 +49,7 @@ class Stack:
         self.name = name
         self.fixes: tuple[str, ...] = ()
         if name == "msa":
-            import adapter
+            from cpu import adapter
 
             self.fixes = adapter.install()
         import torch
@@ -72,6 +73,9 @@ class Stack:
     def flat(self, part: Any) -> list[Any]:
         return self.tensors(part) if isinstance(part, (tuple, list)) else [part]
 
+    def is_float(self, part: Any) -> bool:
+        return isinstance(part, self.torch.Tensor) and bool(part.is_floating_point())
+
     def gradients(self, loss: Any, parameters: list[Any]) -> list[Any]:
         """Runs *loss* and returns each parameter's gradient as NumPy, None where there is none."""
         if self.name == "msa":
@@ -86,39 +90,40 @@ class Stack:
         return [None if p.grad is None else self.numpy(p.grad) for p in parameters]
 
 
-def value(stack: Stack, function: Any, arrays: dict[str, Any]) -> list[Any]:
-    """The results of an operation as NumPy arrays."""
+def value(stack: Stack, function: Any, arrays: dict[str, Any]) -> list[tuple[Any, bool]]:
+    """The results of an operation as NumPy arrays, and whether each is a tensor of floats."""
     with stack.torch.no_grad():
         given = {name: stack.torch.tensor(array) for name, array in arrays.items()}
-        return [stack.numpy(tensor) for tensor in stack.tensors(function(**given))]
+        parts = stack.tensors(function(**given))
+        return [(stack.numpy(part), stack.is_float(part)) for part in parts]
 
 
 def gradient(
-    stack: Stack, function: Any, arrays: dict[str, Any], wanted: list[str], results: list[Any]
+    stack: Stack, function: Any, arrays: dict[str, Any], wanted: list[str], floats: list[Any]
 ) -> dict[str, Any]:
-    """The gradient of a fixed random sum of the float results, for each wanted input."""
+    """The gradient of a fixed random sum of the float results, for each wanted input.
+
+    *floats* are the values of these results; numbers that the operation gives are not among them.
+    """
     torch = stack.torch
     given = {name: torch.tensor(array) for name, array in arrays.items()}
     for name in wanted:
         given[name] = torch.nn.Parameter(given[name])
     random = np.random.RandomState(9)
     weights = [
-        torch.tensor(random.standard_normal(a.shape).astype(a.dtype))
-        if a.dtype.kind == "f"
-        else None
-        for a in results
+        torch.tensor(random.standard_normal(array.shape).astype(array.dtype)) for array in floats
     ]
 
     def loss() -> Any:
-        parts = stack.tensors(function(**given))
-        terms = [(p * w).sum() for p, w in zip(parts, weights) if w is not None]
+        parts = [part for part in stack.tensors(function(**given)) if stack.is_float(part)]
+        terms = [(part * weight).sum() for part, weight in zip(parts, weights, strict=True)]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
         return total
 
     found = stack.gradients(loss, [given[name] for name in wanted])
-    return {name: None if a is None else plain(a) for name, a in zip(wanted, found)}
+    return {name: None if a is None else plain(a) for name, a in zip(wanted, found, strict=True)}
 
 
 def compute(stack: Stack, operation: operations.Operation) -> dict[str, Any]:
@@ -130,14 +135,15 @@ def compute(stack: Stack, operation: operations.Operation) -> dict[str, Any]:
     arrays = {name: eval(i.expression, {"np": np}) for name, i in operation.inputs.items()}
     try:
         results = value(stack, function, arrays)
-        result["value"] = [plain(array) for array in results]
+        result["value"] = [plain(array) for array, _ in results]
     except Exception as error:
         result["value_error"] = failure(error)
         return result
     wanted = [name for name, i in operation.inputs.items() if i.gradient]
-    if wanted and any(array.dtype.kind == "f" for array in results):
+    floats = [array for array, is_float in results if is_float]
+    if wanted and floats:
         try:
-            result["gradient"] = gradient(stack, function, arrays, wanted, results)
+            result["gradient"] = gradient(stack, function, arrays, wanted, floats)
         except Exception as error:
             result["gradient_error"] = failure(error)
     if operation.name in accuracy.FUNCTIONS:

@@ -20,7 +20,7 @@ from typing import Any
 
 VALUE = 1e-6
 GRADIENT = 4e-6
-ACCURACY = 5e-7
+ACCURACY = 1e-6
 ACCURACY_OF_PTA = 4.0
 COARSE = {"float16": 1e-3}
 """Types whose own step is coarser than the limits."""
