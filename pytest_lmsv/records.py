@@ -50,6 +50,8 @@ class Metrics:
     step_time_ms: tuple[tuple[int, float], ...] = ()
     memory_mb: float | None = None
     generation_s: float | None = None
+    nan_steps: tuple[int, ...] = ()
+    """Steps whose loss vanished while NaN iterations or a NaN grad norm appeared (DESIGN 5.1)."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each figure came from, as ``{"memory_mb": "rss, completion records"}``."""
 
@@ -152,9 +154,16 @@ class Attempt:
 class IterationRecord:
     """All of one iteration, as it is stored and shown."""
 
-    mutation: Mutation
+    model: str
+    iteration: int
+    mutation: Mutation | None
     attempts: tuple[Attempt, ...]
-    baseline_run: RunRecord
+    baseline_run: RunRecord | None
     compare_run: RunRecord | None
     verdicts: tuple[Verdict, ...]
     status: str
+    """``DONE``: both runs ended and were judged. ``ENVIRONMENT``: could not be tested."""
+    reason: str = ""
+    findings: tuple[str, ...] = ()
+    """One sentence for each finding: an MSA error, an NG, a mutation that did not reach MSA."""
+    kind: Kind = "training"

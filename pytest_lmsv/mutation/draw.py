@@ -1,0 +1,192 @@
+"""Mutations drawn by Hypothesis, the same one for the same key on every machine and version.
+
+Strategies are built from ``sampled_from`` alone and decoded by ``fuzz_one_input`` from bytes that
+only (model, seed, iteration, attempt) decide: no database, profile, ``--hypothesis-seed`` or
+imported module has a say, and no draw needs the ones before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_lmsv.mutation import pointer
+from pytest_lmsv.mutation.choices import Choices
+from pytest_lmsv.mutation.space import Key, Space
+from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.records import Device, Documents, Edit, Mutation
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from pytest_lmsv.catalog import ModelSpec
+
+_TRIES = 64
+_REMEMBERED = 4096
+
+
+def mutations(
+    model: str | ModelSpec,
+    *,
+    count: int = 2,
+    device: Device = "cpu",
+    folders: Sequence[Path] | None = None,
+    base: Documents | None = None,
+    only_fitting_checkpoint: bool = False,
+) -> SearchStrategy[Mutation]:
+    """Valid mutations of *model*, each of *count* edits, for ``@given(mutations("cogvideox"))``.
+
+    Edits are relative to *base*, by default the unmutated documents. Iteration, attempt and seed of
+    the values are 0. *folders* hold models as mm_configs does; by default the packaged ones and
+    ``mm_configs`` of the working folder. InputProblem for an unknown model or an impossible count.
+    """
+    from pytest_lmsv import catalog
+
+    if isinstance(model, str):
+        places = catalog.default_folders() if folders is None else folders
+        model = catalog.find(catalog.load(places), model)
+    return _strategy(model.space(device), count, base, only_fitting_checkpoint)
+
+
+def draw(
+    spec: ModelSpec,
+    device: Device,
+    *,
+    seed: int,
+    iteration: int,
+    attempt: int,
+    count: int = 2,
+    base: Documents | None = None,
+    only_fitting_checkpoint: bool = False,
+) -> Mutation:
+    """The mutation that (model, seed, iteration, attempt) name; asked again, the same one.
+
+    Edits are relative to *base*, by default the unmutated documents. Not to be called inside a test
+    under ``@given``: Hypothesis refuses nested draws. InputProblem where nothing can be drawn.
+    """
+    space = spec.space(device)
+    if base is None:
+        decode = _cached_decoder(space, count, only_fitting_checkpoint)
+    else:
+        decode = _decoder(_strategy(space, count, base, only_fitting_checkpoint))
+    for n in range(_TRIES):
+        name = json.dumps([spec.name, seed, iteration, attempt, n])
+        drawn = decode(hashlib.shake_256(name.encode()).digest(1024 + 64 * count))
+        if drawn is not None:
+            return Mutation(spec.name, iteration, attempt, seed, drawn.edits, drawn.drawn_by)
+    raise InputProblem(
+        f"{spec.name}: {count} edits on {device}: the constraints leave nothing to draw "
+        f"(in {_TRIES} tries); ask for fewer edits, or give the keys of space.yaml more values"
+    )
+
+
+def _decoder(strategy: SearchStrategy[Mutation]) -> Callable[[bytes], Mutation | None]:
+    """A function from bytes to the mutation they stand for; None where the strategy rejects."""
+    from hypothesis import given, settings
+
+    box: list[Mutation] = []
+
+    @settings(database=None, deadline=None)
+    @given(strategy)
+    def keep(value: Mutation) -> None:
+        box.append(value)
+
+    fuzz: Callable[[bytes], bytes | None] = keep.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
+
+    def decode(stream: bytes) -> Mutation | None:
+        box.clear()
+        fuzz(stream)
+        return box[-1] if box else None
+
+    return decode
+
+
+@lru_cache(maxsize=16)
+def _cached_decoder(
+    space: Space, count: int, only_fitting_checkpoint: bool
+) -> Callable[[bytes], Mutation | None]:
+    return _decoder(_strategy(space, count, None, only_fitting_checkpoint))
+
+
+def _strategy(
+    space: Space, count: int, base: Documents | None, only_fitting_checkpoint: bool
+) -> SearchStrategy[Mutation]:
+    """Exactly *count* edits (followers apart), valid by construction, by ``sampled_from`` only."""
+    import hypothesis
+    from hypothesis import strategies as st
+
+    keys = space.drawn(only_fitting_checkpoint=only_fitting_checkpoint)
+    if not 1 <= count <= len(keys):
+        raise InputProblem(
+            f"{space.model}: expected 1 to {len(keys)} edits per mutation (keys that can be drawn "
+            f"on {space.device}), found {count}; change --lmsv-mutations"
+        )
+    documents = space.documents if base is None else base
+    choices = Choices(documents, keys, space.constraints, space.layout)
+    broken = choices.broken({})
+    if broken:
+        raise InputProblem(f"{space.model}: the configuration to start from breaks {broken[0]}")
+    moved = {} if base is None else _moved(keys, space.documents, base)
+    drawn_by = {"hypothesis": hypothesis.__version__, "space": space.digest}
+    remembered: dict[str, Any] = {}
+
+    def next_ones(changes: Mapping[str, Any]) -> Any:
+        """Strategies for the next key and for the value of each, remembered by state."""
+        state = pointer.canonical(changes)
+        if state not in remembered:
+            if len(remembered) >= _REMEMBERED:
+                remembered.clear()
+            options = choices.after(changes)
+            values = {key: st.sampled_from(range(len(found))) for key, found in options.items()}
+            keys_left = sorted(options, key=lambda key: key.path)
+            remembered[state] = (
+                (st.sampled_from(range(len(keys_left))), keys_left, options, values)
+                if options
+                else None
+            )
+        return remembered[state]
+
+    @st.composite
+    def mutation(choose: Callable[[SearchStrategy[Any]], Any]) -> Mutation:
+        changes: dict[str, Any] = {}
+        edits: list[Edit] = []
+        for _ in range(count):
+            following = next_ones(changes)
+            if following is None:
+                hypothesis.reject()
+            which, keys_left, options, values = following
+            key: Key = keys_left[choose(which)]
+            value = options[key][choose(values[key])]
+            edits.extend(
+                Edit(path, old, value)
+                for path in key.paths
+                if not pointer.same(old := pointer.get(documents, path), value)
+            )
+            changes.update(dict.fromkeys(key.paths, value))
+        if moved and _returns(moved, changes):
+            hypothesis.reject()
+        edits.sort(key=lambda edit: edit.path)
+        return Mutation(space.model, 0, 0, 0, tuple(edits), drawn_by)
+
+    return mutation()
+
+
+def _moved(keys: Sequence[Key], home: Documents, base: Documents) -> dict[str, Any]:
+    """The paths at which a chain's *base* is away from *home*, with their value at home."""
+    moved = {}
+    for path in (path for key in keys for path in key.paths):
+        value = pointer.get(home, path)
+        if not pointer.same(value, pointer.get(base, path)):
+            moved[path] = value
+    return moved
+
+
+def _returns(moved: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Whether *changes* lead a chain exactly back to the unmutated configuration."""
+    return changes.keys() == moved.keys() and all(
+        pointer.same(changes[path], value) for path, value in moved.items()
+    )
