@@ -84,11 +84,20 @@ def points(function: Function) -> Any:
     return spread.astype(np.float32)
 
 
-def worst(function: Function, inputs: Any, outputs: Any) -> tuple[float, float]:
-    """The largest error of *outputs*, and the input where it is."""
-    reference = function.reference(inputs.astype(np.float64))
-    error = np.abs(outputs.astype(np.float64) - reference)
-    error = error / np.maximum(np.abs(reference), function.floor)
-    error = np.where(np.isnan(error), np.inf, error)
+def worst(function: Function, inputs: Any, outputs: Any) -> dict[str, Any]:
+    """The largest error of *outputs*, the input where it is, and value and reference there.
+
+    ``inputs`` is what repeats it: the one number, or its whole row.
+    """
+    exact = function.reference(inputs.astype(np.float64))
+    error = np.abs(outputs.astype(np.float64) - exact) / np.maximum(np.abs(exact), function.floor)
+    error = np.where(np.isnan(error), 1e300, error)
     at = int(error.argmax())
-    return float(error.flat[at]), float(inputs.flat[at])
+    row = inputs[at // inputs.shape[-1]] if function.rows > 1 else inputs[at : at + 1]
+    return {
+        "error": min(float(error.flat[at]), 1e300),
+        "at": float(inputs.flat[at]),
+        "value": float(outputs.flat[at]),
+        "exact": float(exact.flat[at]),
+        "inputs": row.tolist(),
+    }

@@ -1,4 +1,4 @@
-"""Compares what two stacks made of the same operation: value, gradient, accuracy (issue: sweep).
+"""Compares what two stacks made of the same operation: value, gradient, accuracy (DESIGN 3).
 
 Works on the lines that ``launchers/cpu/sweep.py`` writes. The limits:
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 VALUE = 1e-6
@@ -24,6 +24,8 @@ ACCURACY = 1e-6
 ACCURACY_OF_PTA = 4.0
 COARSE = {"float16": 1e-3}
 """Types whose own step is coarser than the limits."""
+REFERENCE = "reference"
+"""Kind of the finding that PTA itself has no result: the table is wrong, or PTA's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +36,13 @@ class Sweep:
     versions: Mapping[str, str]
     fixes: tuple[str, ...]
     results: Mapping[str, Mapping[str, Any]]
-    crashed: Mapping[str, str] = field(default_factory=dict)
+    crashed: Mapping[str, str]
     """Operations that ended the interpreter, with how it ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One way in which an operation differs: ``kind`` is what a known bug's signature begins with."""
+    """One way in which an operation differs; a known bug's signature is searched in its text."""
 
     kind: str
     text: str
@@ -49,15 +51,15 @@ class Finding:
         return f"{self.kind}: {self.text}"
 
 
-def sweep(stack: str, lines: Sequence[Mapping[str, Any]], crashes: Mapping[str, str]) -> Sweep:
-    """One stack's sweep from its lines; a sweep that was continued has several heads."""
+def sweep(stack: str, lines: Sequence[Mapping[str, Any]]) -> Sweep:
+    """Return one stack's sweep from its lines; one that went on after a crash has several heads."""
     heads = [line for line in lines if "schema" in line]
     return Sweep(
         stack=stack,
         versions=dict(heads[0]["versions"]) if heads else {},
         fixes=tuple(heads[0]["fixes"]) if heads else (),
         results={line["operation"]: line for line in lines if "operation" in line},
-        crashed=dict(crashes),
+        crashed={line["crash"]: line["how"] for line in lines if "crash" in line},
     )
 
 
@@ -115,17 +117,17 @@ def _differs(wrong: Sequence[int], pta: Mapping[str, Any], msa: Mapping[str, Any
 def judge(name: str, pta: Sweep, msa: Sweep) -> tuple[Finding, ...]:
     """Everything in which MSA's operation differs from PTA's; nothing where they agree.
 
-    A ``reference`` finding means that PTA itself could not compute it: the table is wrong.
+    Where PTA itself has no result there is one finding, of kind ``REFERENCE``.
     """
     ours = pta.results.get(name)
     if ours is None or "value_error" in ours or "gradient_error" in ours:
         why = pta.crashed.get(name) or (
             ours and (ours.get("value_error") or ours["gradient_error"])
         )
-        return (Finding("reference", f"PTA has no result: {why or 'its sweep ended early'}"),)
+        return (Finding(REFERENCE, f"PTA has no result: {why or 'its sweep ended early'}"),)
     theirs = msa.results.get(name)
     if theirs is None:
-        return (Finding("crash", msa.crashed.get(name, "MSA's sweep ended before it")),)
+        return (Finding("crash", msa.crashed.get(name, "MSA's sweep has no result of it")),)
     if "value_error" in theirs:
         return (Finding("missing", theirs["value_error"]),)
     found = [*_values(ours, theirs), *_gradients(ours, theirs), *_accuracy(ours, theirs)]
