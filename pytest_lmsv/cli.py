@@ -50,9 +50,9 @@ def _conf_then_do(words: list[str]) -> int:
 
 
 def _conf(words: list[str]) -> int:
-    from pytest_lmsv.task6_config import wizard
+    from pytest_lmsv.task6_config import conf
 
-    return wizard.main(words)
+    return conf.main(words)
 
 
 def _do(words: list[str]) -> int:

@@ -25,16 +25,23 @@ if TYPE_CHECKING:
     from pytest_lmsv.records import IterationRecord, RunRecord, Stack
     from pytest_lmsv.report.judgement import Judgement
 
+    class Failed(Exception):
+        """What pytest.fail raises, which mypy can't see as a class."""
 
-class Untested(EnvironmentProblem, pytest.fail.Exception):
+        def __init__(self, msg: str, pytrace: bool = True) -> None: ...
+else:
+    Failed = pytest.fail.Exception
+
+
+class Untested(EnvironmentProblem, Failed):
     """An EnvironmentProblem as pytest shows it: its own line, without a traceback of the plugin."""
 
     def __init__(self, problem: EnvironmentProblem) -> None:
         EnvironmentProblem.__init__(self, str(problem), problem.category)
-        pytest.fail.Exception.__init__(self, str(problem), pytrace=False)
+        Failed.__init__(self, str(problem), pytrace=False)
 
 
-class VerdictError(pytest.fail.Exception):
+class VerdictError(Failed):
     """A finding: its first line says all, for the dashboards that show only that."""
 
     def __init__(self, message: str) -> None:
@@ -42,7 +49,7 @@ class VerdictError(pytest.fail.Exception):
 
 
 class KnownBug(Exception):
-    """Every finding of the test is covered by known bugs; the test carries a mark that expects it."""
+    """Known bugs cover every finding of the test, which carries a mark that expects them."""
 
 
 @dataclass(frozen=True)

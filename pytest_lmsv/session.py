@@ -19,7 +19,7 @@ from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import environments
-from pytest_lmsv.mutation import apply
+from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Mutation, Stack
@@ -68,10 +68,11 @@ def _file(path: Path, label: str, with_models: bool = True) -> Source:
     """
     from pytest_lmsv import task6_config
 
-    values = dict(task6_config.settings(task6_config.read(path)))
+    read = task6_config.read(path)
+    values = dict(read.settings())
     if not with_models:
         values.pop("model", None)
-    return Source(values, lambda o: f"{label} {path}: {o.field}")
+    return Source(values, lambda o: read.places.get(o.field, f"{label} {path}: {o.field}"))
 
 
 def _is_task6(path: Path) -> bool:
@@ -99,23 +100,29 @@ def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
                     f"--model: {spec.name} has no documents for {settings.device}, only for "
                     f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
                 )
-            spec.space(settings.device).check_drawable(settings.mutations)
         config.stash[MODELS] = {spec.name: spec for spec in chosen}
     return config.stash[MODELS]
 
 
 def known_models(config: pytest.Config) -> Mapping[str, ModelSpec]:
     """Return all models that can be named here."""
-    further = [Path(p) for dirs in config.hook.pytest_lmsv_config_dirs(config=config) for p in dirs]
-    settings = settings_of(config)
-    return catalog.load([*data.model_folders(config.rootpath), *further, *settings.config_dirs])
+    return catalog.load(_config_folders(config))
+
+
+def _config_folders(config: pytest.Config) -> list[Path]:
+    """Return the folders of models, the last the strongest: packaged, project, plugins, ini."""
+    given = config.hook.pytest_lmsv_config_dirs(config=config)
+    further = [Path(path) for paths in given for path in paths]
+    own = config.rootpath / "mm_configs"
+    folders = [data.mm_configs(), *([own] if own.is_dir() else []), *further]
+    folders += settings_of(config).config_dirs
+    return list(dict.fromkeys(folder.resolve() for folder in folders))
 
 
 def bugs_of(config: pytest.Config) -> tuple[KnownBug, ...]:
     """Return the entries of every known_bugs.yaml beside the models."""
     if BUGS not in config.stash:
-        folders = [*data.model_folders(config.rootpath), *settings_of(config).config_dirs]
-        paths = [folder / "known_bugs.yaml" for folder in folders]
+        paths = [folder / "known_bugs.yaml" for folder in _config_folders(config)]
         config.stash[BUGS] = known_bugs.load([path for path in paths if path.is_file()])
     return config.stash[BUGS]
 
@@ -149,7 +156,9 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
     """Return the mutation of --lmsv-replay, None without it."""
     if REPLAYED not in config.stash:
         path = settings_of(config).replay
-        config.stash[REPLAYED] = None if path is None else apply.read(path)
+        config.stash[REPLAYED] = (
+            None if path is None else apply.from_json(data.read_json(path), str(path))
+        )
     return config.stash[REPLAYED]
 
 
@@ -157,6 +166,17 @@ def check(config: pytest.Config) -> None:
     """Find all bad input that can be found before any run; raises InputProblem for the first."""
     for model in models_of(config).values():
         expected_bugs(config, model.name)
+        if not hasattr(config, "workerinput") and replayed_mutation(config) is None:
+            settings = settings_of(config)
+            draw.draw(
+                model,
+                settings.device,
+                seed=settings.seed,
+                iteration=1,
+                attempt=1,
+                count=settings.mutations,
+                only_fitting_checkpoint=settings.load_path is not None,
+            )
         for side in sides(settings_of(config).compare):
             find_launcher(settings_of(config), side, model)
     _check_xdist(config)
@@ -196,8 +216,8 @@ def campaign_of(config: pytest.Config) -> Campaign:
         elif settings.resume is not None:
             if not (settings.resume / "campaign.json").is_file():
                 raise InputProblem(
-                    f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of a "
-                    "campaign"
+                    f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of "
+                    "a campaign"
                 )
             config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume)
         else:
@@ -209,7 +229,7 @@ def campaign_of(config: pytest.Config) -> Campaign:
 def begin_campaign(config: pytest.Config) -> Campaign:
     """Make the campaign's folder and write campaign.json, before any run."""
     campaign = campaign_of(config)
-    stacks: dict[str, Any] = {s: dict(versions_of(config, s)) for s in ("pta", "msa")}
+    stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
     campaign.begin({"python": platform.python_version(), "host": platform.node(), **stacks})
     return campaign
 

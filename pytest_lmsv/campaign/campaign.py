@@ -21,9 +21,8 @@ from pytest_lmsv.judge.fairness import unequal_weights
 from pytest_lmsv.judge.findings import findings
 from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import Tolerances, verdicts
-from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
-from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord
+from pytest_lmsv.records import Attempt, Edit, IterationRecord, Mutation, RunRecord
 from pytest_lmsv.settings import Settings
 
 SAME_ON_RESUME = ("seed", "device", "compare", "steps", "mutations", "chain", "adapter_fixes")
@@ -129,7 +128,7 @@ class Campaign:
     ) -> Filled:
         """Fill iteration *number* on the baseline side; raises EnvironmentProblem."""
         unmutated = self.unmutated(runner, spec)
-        source = Source(self._base(spec, number), given)
+        source = Source(self._edits_before(spec, number), given)
         try:
             return fill(runner, spec, number, self.sides[0], source, unmutated)
         except EnvironmentProblem as problem:
@@ -184,15 +183,15 @@ class Campaign:
         record = archive.read_iteration(iteration_folder(self.folder, spec.name, number))
         return None if record is None or record.status != "DONE" else self.judged(record)
 
-    def _base(self, spec: ModelSpec, number: int) -> dict[str, Any]:
-        base = spec.documents(self.settings.device)
+    def _edits_before(self, spec: ModelSpec, number: int) -> tuple[Edit, ...]:
+        """Return what a chained iteration starts from: the last valid mutation before it."""
         if not self.settings.chain:
-            return base
+            return ()
         for earlier in range(number - 1, 0, -1):
             record = archive.read_iteration(iteration_folder(self.folder, spec.name, earlier))
             if record is not None and record.status == "DONE" and record.mutation is not None:
-                return apply.apply(base, record.mutation.edits)
-        return base
+                return record.mutation.edits
+        return ()
 
     def _discarded(self, spec: ModelSpec, number: int) -> tuple[Attempt, ...]:
         folders = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_lmsv.campaign import archive
@@ -15,9 +15,8 @@ from pytest_lmsv.judge.effect import has_effect
 from pytest_lmsv.judge.policy import next_step, sentence
 from pytest_lmsv.judge.verdicts import has_finite_loss
 from pytest_lmsv.mutation import apply, draw
-from pytest_lmsv.mutation.apply import Documents
 from pytest_lmsv.problems import EnvironmentProblem
-from pytest_lmsv.records import Attempt, Mutation, RunRecord
+from pytest_lmsv.records import Attempt, Edit, Mutation, RunRecord
 
 SPACE_LEFT_MB = 64
 """With less free space than this, a second failure is put down to the disk."""
@@ -37,9 +36,8 @@ class Filled:
 class Source:
     """Where the mutations of an iteration come from."""
 
-    base: Documents
-    """The documents that edits start from: the model's own ones, or with --lmsv-chain the
-    configuration of the iteration before."""
+    before: tuple[Edit, ...] = ()
+    """With --lmsv-chain the edits of the iteration before, which every attempt starts from."""
     given: Mutation | None = None
     """A stored mutation to run again, instead of drawing."""
 
@@ -65,7 +63,7 @@ def fill(
         if stored is not None:  # a resumed campaign knows how this one ended
             attempts.append(stored)
             continue
-        mutation = source.given or _drawn(runner, spec, number, attempt, source.base)
+        mutation = source.given or _drawn(runner, spec, number, attempt, source)
         place.clear()
         archive.write_mutation(place.folder, mutation)
         documents = apply.apply(spec.documents(settings.device), mutation.edits)
@@ -109,8 +107,9 @@ def run_until_settled(runner: Runner, spec: ModelSpec, side: Side, place: Place)
         tries += 1
 
 
-def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, base: Documents) -> Mutation:
+def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, source: Source) -> Mutation:
     settings = runner.settings
+    home = spec.documents(settings.device)
     mutation = draw.draw(
         spec,
         settings.device,
@@ -118,10 +117,11 @@ def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, base: Doc
         iteration=number,
         attempt=attempt,
         count=settings.mutations,
-        base=base,
+        base=apply.apply(home, source.before) if source.before else None,
         only_fitting_checkpoint=settings.load_path is not None,
     )
-    return apply.rebase(mutation, spec.documents(settings.device), base)
+    # Stored relative to the model's own documents, so that each can be repeated alone.
+    return replace(mutation, edits=apply.merge(source.before, mutation.edits))
 
 
 def _discard(

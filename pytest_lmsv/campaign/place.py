@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import Any
 
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.files import write_json, write_whole
-from pytest_lmsv.mutation import apply
+from pytest_lmsv.mutation import apply, pointer
 from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.records import Stack
 
 KEPT_FOLDERS = ("msrun_log", "samples", "record")
 
@@ -81,23 +83,17 @@ class Place:
             shutil.rmtree(self.folder)
 
     def write_inputs(
-        self, documents: Mapping[str, Any], overrides: Mapping[str, Mapping[str, Any]]
+        self, documents: Mapping[str, Any], overrides: Mapping[Stack, Mapping[str, Any]]
     ) -> None:
         """Write the documents that every run of this attempt gets (DESIGN 5.6).
 
         A stack with overrides gets files of its own beside the common ones.
         """
         write_json(self.inputs / "mutation_config.json", documents)
-        for stack, changes in {"": {}, **overrides}.items():
-            given = apply.override(documents, changes) if changes else documents
-            if stack and not changes:
-                continue
-            folder = self.inputs / stack
-            for name in ("model", "data", "args"):
-                write_json(folder / f"{name}.json", given[name])
-            write_whole(
-                folder / "args.txt", "".join(f"{a}\n" for a in apply.arguments(given["args"]))
-            )
+        _write_documents(self.inputs, documents)
+        for stack, changes in overrides.items():
+            if changes:
+                _write_documents(self.inputs / stack, _overridden(documents, changes))
 
     def document(self, side: Side, name: str) -> Path:
         """The file with document *name* (``model.json``, ``args.txt``) that *side* gets."""
@@ -142,3 +138,17 @@ def iteration_folder(campaign: Path, model: str, iteration: int) -> Path:
 def failed_folder(campaign: Path, model: str, iteration: int, attempt: int) -> Path:
     """Return where an invalid or no-effect attempt is kept."""
     return campaign / "iters" / model / "failed" / f"iter_{iteration}_attempt_{attempt}"
+
+
+def _write_documents(folder: Path, documents: Mapping[str, Any]) -> None:
+    for name in ("model", "data", "args"):
+        write_json(folder / f"{name}.json", documents[name])
+    tokens = apply.arguments(documents["args"])
+    write_whole(folder / "args.txt", "".join(f"{token}\n" for token in tokens))
+
+
+def _overridden(documents: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    changed = copy.deepcopy(dict(documents))
+    for path, value in changes.items():
+        pointer.put(changed, path, value)
+    return changed

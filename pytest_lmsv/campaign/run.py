@@ -21,7 +21,7 @@ from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.job import Job
 from pytest_lmsv.logs.follow import Follower
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import RunRecord
+from pytest_lmsv.records import RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
 NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_", "VIRTUAL_ENV")
@@ -35,7 +35,7 @@ class Runner:
     settings: Settings
     campaign: Path
     devices: DeviceSet
-    environments: Mapping[str, StackEnvironment]
+    environments: Mapping[Stack, StackEnvironment]
     reporter: Reporter
     known_bugs: tuple[KnownBug, ...]
 
@@ -108,7 +108,7 @@ class Runner:
             "MASTER_PORT": str(self.devices.master_port()),
             "NNODES": "1",
             "NODE_RANK": "0",
-            "NPUS_PER_NODE": str(layout["devices"]),
+            "NPUS_PER_NODE": str(layout.devices),
             "HCCL_IF_BASE_PORT": str(self.devices.hccl_base_port),
             "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "plog"),
             "PYTHONUNBUFFERED": "1",
@@ -127,11 +127,11 @@ class Runner:
 def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:
     """Return the launcher of *side*; raises InputProblem where there is none."""
     name = f"{side.stack}_{spec.name}.sh"
-    folders = (*settings.launcher_dirs, *data.launcher_folders(settings.root))
+    folders = (*settings.launcher_dirs, settings.root / "launchers", data.launchers())
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
-    places = ", ".join(map(str, folders))
+    places = ", ".join(dict.fromkeys(map(str, folders)))
     raise InputProblem(
         f"launcher {name}: not found in {places}; write it there, or name its folder in "
         "lmsv_launcher_dirs"

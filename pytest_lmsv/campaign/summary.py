@@ -149,11 +149,7 @@ def as_markdown(campaign: Campaign, records: Sequence[IterationRecord]) -> str:
     ]
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
-        lines.append(
-            f"- {model}: {counts.valid} valid, {counts.invalid} invalid, {counts.no_effect} without "
-            f"effect, {counts.environment} not testable; {campaign.labels[1]} ran {counts.msa_ok}; "
-            f"{counts.issues} with issues"
-        )
+        lines.append(f"- {model}: {counts.sentence(campaign.labels[1])}")
     lines += [
         "",
         "| iteration | accuracy | memory | performance | issue |",

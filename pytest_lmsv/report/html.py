@@ -44,6 +44,11 @@ class Columns:
         cells[2:2] = row_cells(report)
 
 
+def texts(report: pytest.TestReport) -> dict[str, str]:
+    """Return the properties of *report* by name."""
+    return {name: str(value) for name, value in report.user_properties}
+
+
 def header_cells() -> list[str]:
     """Return the header of our columns."""
     names = (
@@ -60,7 +65,7 @@ def header_cells() -> list[str]:
 
 def row_cells(report: pytest.TestReport) -> list[str]:
     """Return our cells for *report*; empty ones for a test that is not ours."""
-    values: Mapping[str, str] = dict(report.user_properties)
+    values = texts(report)
     number = values.get("lmsv.iteration", "")
     cells = [
         ("model", escape(values.get("lmsv.model", ""))),
@@ -77,7 +82,7 @@ def row_cells(report: pytest.TestReport) -> list[str]:
 
 
 def verdict_cell(values: Mapping[str, str], name: str) -> str:
-    """Return a verdict as Task6 wrote it: ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``, ``N/A``."""
+    """Return a verdict in Task6's words, as ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``."""
     result = values.get(f"lmsv.{name}", "")
     suffix = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms"}[name]
     difference = values.get(f"lmsv.{name}.{suffix}", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,7 +13,7 @@ from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, verdict_cell
+from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import LIVE, Live
 
 
@@ -100,7 +100,7 @@ def category(report: pytest.TestReport) -> str:
 
 def test_line(report: pytest.TestReport) -> str:
     """Return the line at the end of a test of ours: outcome, verdicts and time."""
-    values: Mapping[str, str] = dict(report.user_properties)
+    values = texts(report)
     outcome = "ERROR" if report.when == "setup" else OUTCOMES[category(report)]
     name = f"{values['lmsv.model']}-iter{values['lmsv.iteration']}"
     if values.get("lmsv.status") != "DONE":
@@ -119,11 +119,7 @@ def closing(campaign: Campaign) -> Iterator[str]:
     records = list(archive.stored_iterations(campaign.folder))
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
-        yield (
-            f"{model}: {counts.valid} valid, {counts.invalid} invalid, {counts.no_effect} without "
-            f"effect, {counts.environment} not testable; {campaign.labels[1]} ran {counts.msa_ok} of "
-            f"{counts.valid}; {counts.issues} with issues"
-        )
+        yield f"{model}: {counts.sentence(campaign.labels[1])}"
         slow = sum(only_slow(record) for record in records if record.model == model)
         if slow and "performance" in campaign.settings.gate:
             yield f"{model}: {slow} FAILED: performance only"
