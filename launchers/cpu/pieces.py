@@ -91,7 +91,18 @@ def recomputed(x: Any) -> Any:
     return checkpoint(lambda y: (y * 2).sin(), x, use_reentrant=False)
 
 
+def attention_of(x: Any, weight: Any, output: Any) -> Any:
+    """Self-attention by torch's own module, with the given weights."""
+    import torch
+
+    layer = torch.nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(weight)
+        layer.out_proj.weight.copy_(output)
+    return layer(x, x, x, need_weights=False)[0]
+
+
 PIECES = {
     piece.__name__: piece
-    for piece in (steps, clipped, frozen, zeroed, conv, restored, hooked, recomputed)
+    for piece in (steps, clipped, frozen, zeroed, conv, restored, hooked, recomputed, attention_of)
 }

@@ -28,7 +28,10 @@ PACKAGES = {"pta": ("torch", "numpy"), "msa": ("mindspore", "mindnlp", "numpy")}
 
 
 def plain(array: Any) -> dict[str, Any]:
-    """An array as JSON: type, shape and flat data."""
+    """An array, or a Python number, as JSON: type, shape and flat data."""
+    if isinstance(array, (bool, int, float)):
+        number = plain(np.asarray(array))
+        return number | {"dtype": "number"} if isinstance(array, float) else number
     values = array.reshape(-1).tolist()
     if array.dtype.kind == "f":
         names = {math.inf: "Infinity", -math.inf: "-Infinity"}
@@ -61,7 +64,7 @@ class Stack:
 
     def numpy(self, tensor: Any) -> Any:
         if isinstance(tensor, (bool, int, float)):
-            return np.asarray(tensor)
+            return tensor
         if self.name == "msa":
             return np.asarray(tensor.asnumpy())
         return tensor.detach().resolve_conj().numpy()

@@ -67,13 +67,13 @@ for name in {wanted!r}:
 
 def bug_report(
     title: str,
-    cases: Mapping[Operation, Sequence[Finding]],
+    cases: Sequence[tuple[Operation, Sequence[Finding]]],
     pta: Sweep,
     msa: Sweep,
     launchers: Path,
 ) -> str:
     """Return the report, as Markdown, on all *cases* of one defect; the script shows the first."""
-    first, findings = next(iter(cases.items()))
+    first, findings = cases[0]
     lines = [
         f"# {title}",
         "",
@@ -84,7 +84,7 @@ def bug_report(
     if msa.fixes:
         lines += ["", f"pytest-lmsv's own fixes were installed: {', '.join(msa.fixes)}."]
     lines += ["", "## What is wrong", ""]
-    for operation, found in cases.items():
+    for operation, found in cases:
         code = "; ".join(line.strip() for line in operation.source.splitlines()[1:])
         lines += [f"- `{operation.name}`: `{code.replace('return ', '')}`"]
         lines += [f"  - {finding}" for finding in found]
