@@ -67,6 +67,7 @@ for name in {wanted!r}:
 
 def bug_report(
     title: str,
+    cause: str,
     cases: Sequence[tuple[Operation, Sequence[Finding]]],
     pta: Sweep,
     msa: Sweep,
@@ -84,6 +85,8 @@ def bug_report(
     if msa.fixes:
         lines += ["", f"pytest-lmsv's own fixes were installed: {', '.join(msa.fixes)}."]
     lines += ["", "## What is wrong", ""]
+    if cause:
+        lines += [f"{cause}.", ""]
     for operation, found in cases:
         code = "; ".join(line.strip() for line in operation.source.splitlines()[1:])
         lines += [f"- `{operation.name}`: `{code.replace('return ', '')}`"]

@@ -99,8 +99,9 @@ class Sweeps:
             names = [name] if bug is None else [n for n in bug.operations if n in self.listed]
             found = {n: operations.judge(n, self.pta, self.msa) for n in names}
             title = f"{name} differs from PyTorch" if bug is None else bug.title
+            cause = "" if bug is None else bug.report
             cases = [(self.listed[n], findings) for n, findings in found.items() if findings]
-            write_whole(path, bug_report(title, cases, self.pta, self.msa, data.launchers()))
+            write_whole(path, bug_report(title, cause, cases, self.pta, self.msa, data.launchers()))
         return path
 
 
