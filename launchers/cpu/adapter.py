@@ -27,6 +27,8 @@ class Fix:
     cause: str
     cure: str
     install: Install
+    shown_by: tuple[str, ...]
+    """Operations of the sweep that differ from PyTorch's without the fix."""
     versions: str = VERSIONS
 
 
@@ -122,6 +124,7 @@ FIXES = (
         "which cuts the graph; ops.sub calls .to(device) on its inputs",
         cure="a tensor that is on cpu already is returned as it is",
         install=_move_to,
+        shown_by=("sub", "mse_loss", "to_same_device", "guidance"),
     ),
     Fix(
         name="float",
@@ -129,6 +132,7 @@ FIXES = (
         cause="Tensor.__float__ returns round(float(self.item()), 5)",
         cure="the number itself",
         install=_float,
+        shown_by=("number_float",),
     ),
     Fix(
         name="exp",
@@ -137,6 +141,7 @@ FIXES = (
         cause=EXP_KERNEL,
         cure="computed in float64 and rounded to float32",
         install=_in_float64("exp"),
+        shown_by=("exp", "time_frequencies"),
     ),
     Fix(
         name="tanh",
@@ -144,6 +149,7 @@ FIXES = (
         cause="MindSpore's float32 cpu kernel of Tanh is a rational approximation with a clamp",
         cure="computed in float64 and rounded to float32",
         install=_in_float64("tanh"),
+        shown_by=("tanh",),
     ),
     Fix(
         name="sigmoid",
@@ -151,6 +157,7 @@ FIXES = (
         cause=EXP_KERNEL,
         cure="computed in float64 and rounded to float32",
         install=_in_float64("sigmoid"),
+        shown_by=("sigmoid",),
     ),
     Fix(
         name="silu",
@@ -158,6 +165,7 @@ FIXES = (
         cause=EXP_KERNEL + "; cpu.silu calls the kernel of Sigmoid itself",
         cure="computed in float64 and rounded to float32",
         install=_in_float64("silu"),
+        shown_by=("silu",),
     ),
     Fix(
         name="softmax",
@@ -165,6 +173,7 @@ FIXES = (
         cause=EXP_KERNEL,
         cure="computed in float64 and rounded to float32",
         install=_in_float64("softmax"),
+        shown_by=("softmax",),
     ),
     Fix(
         name="log_softmax",
@@ -172,6 +181,7 @@ FIXES = (
         cause=EXP_KERNEL + "; the float64 kernel of LogSoftmax is no better",
         cure="written with exp and log in float64 and rounded",
         install=_log_softmax,
+        shown_by=("log_softmax", "float64_functions"),
     ),
     Fix(
         name="addcdiv",
@@ -179,6 +189,7 @@ FIXES = (
         cause="mindtorch has no cpu implementation",
         cure="written as input + value * (tensor1 / tensor2)",
         install=_addcdiv,
+        shown_by=("addcdiv", "adamw"),
     ),
     Fix(
         name="inplace_copy",
@@ -186,6 +197,7 @@ FIXES = (
         cause="cpu.inplace_copy fills the target with the value as if it were a single number",
         cure="the value is broadcast to the target's shape first",
         install=_inplace_copy,
+        shown_by=("copy_broadcast",),
     ),
     Fix(
         name="vector_norm",
@@ -193,6 +205,7 @@ FIXES = (
         cause="cpu.linalg_vector_norm gives dim=None on to LpNorm, which wants axes",
         cure="None becomes all axes",
         install=_vector_norm,
+        shown_by=("clip_grad_norm",),
     ),
     Fix(
         name="profiler",
@@ -201,6 +214,7 @@ FIXES = (
         "profiler, mindtorch.profiler has the function",
         cure="mindtorch.autograd.profiler is mindtorch.profiler",
         install=_profiler,
+        shown_by=("zero_grad",),
     ),
 )
 

@@ -66,12 +66,12 @@ def sweep(stack: str, lines: Sequence[Mapping[str, Any]]) -> Sweep:
 
 
 def number(value: Any) -> float:
-    """A stored figure as a float; NaN and infinities are stored as strings."""
+    """Return a stored figure as a float; NaN and infinities are stored as strings."""
     return float(value)
 
 
 def compare(pta: Mapping[str, Any], msa: Mapping[str, Any], limit: float) -> str | None:
-    """How two stored arrays differ, as one phrase, or None where they agree within *limit*."""
+    """Return how two stored arrays differ, as one phrase; None where they agree within *limit*."""
     if pta["shape"] != msa["shape"]:
         return f"shape {msa['shape']}, PTA has {pta['shape']}"
     if pta["dtype"] != msa["dtype"]:
@@ -101,7 +101,7 @@ def compare(pta: Mapping[str, Any], msa: Mapping[str, Any], limit: float) -> str
 
 
 def _same_kind(ours: float, theirs: float) -> bool:
-    """Whether both are finite, both NaN, or the same infinity."""
+    """Return whether both are finite, both NaN, or the same infinity."""
     if math.isfinite(ours) or math.isfinite(theirs):
         return math.isfinite(ours) and math.isfinite(theirs)
     return math.isnan(ours) == math.isnan(theirs) and (math.isnan(ours) or ours == theirs)
@@ -109,24 +109,21 @@ def _same_kind(ours: float, theirs: float) -> bool:
 
 def _differs(wrong: Sequence[int], pta: Mapping[str, Any], msa: Mapping[str, Any], how: str) -> str:
     first, count = wrong[0], len(pta["data"])
-    return (
-        f"differs by {how}{len(wrong)} of {count} numbers"
-        if how
-        else f"differs in {len(wrong)} of {count} numbers"
-    ) + f", first at {first}: {msa['data'][first]!r}, PTA has {pta['data'][first]!r}"
+    numbers = f"by {how}{len(wrong)} of {count}" if how else f"in {len(wrong)} of {count}"
+    pair = f"{msa['data'][first]!r}, PTA has {pta['data'][first]!r}"
+    return f"differs {numbers} numbers, first at {first}: {pair}"
 
 
 def judge(name: str, pta: Sweep, msa: Sweep) -> tuple[Finding, ...]:
-    """Everything in which MSA's operation differs from PTA's; nothing where they agree.
+    """Return everything in which MSA's operation differs from PTA's; nothing where they agree.
 
     Where PTA itself has no result there is one finding, of kind ``REFERENCE``.
     """
     ours = pta.results.get(name)
     if ours is None or "value_error" in ours or "gradient_error" in ours:
-        why = pta.crashed.get(name) or (
-            ours and (ours.get("value_error") or ours["gradient_error"])
-        )
-        return (Finding(REFERENCE, f"PTA has no result: {why or 'its sweep ended early'}"),)
+        errors = ours or {"value_error": pta.crashed.get(name, "its sweep ended early")}
+        why = errors.get("value_error") or errors["gradient_error"]
+        return (Finding(REFERENCE, f"PTA has no result: {why}"),)
     theirs = msa.results.get(name)
     if theirs is None:
         return (Finding("crash", msa.crashed.get(name, "MSA's sweep has no result of it")),)
@@ -149,13 +146,16 @@ def _values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]
 
 
 def _gradients(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]:
-    wanted = {k: v for k, v in ours.get("gradient", {}).items() if v is not None}
-    if wanted and "gradient_error" in theirs:
+    wanted = ours.get("gradient", {})
+    if any(gradient is not None for gradient in wanted.values()) and "gradient_error" in theirs:
         return [Finding("gradient", theirs["gradient_error"])]
     found = []
     for name, gradient in wanted.items():
         other = theirs.get("gradient", {}).get(name)
-        text = "none" if other is None else compare(gradient, other, GRADIENT)
+        if gradient is None:  # PyTorch's way to say that the result does not depend on it
+            text = None if other is None or not any(other["data"]) else "not zero, PTA has none"
+        else:
+            text = "none" if other is None else compare(gradient, other, GRADIENT)
         if text is not None:
             found.append(Finding("gradient", f"of {name}: {text}"))
     return found
@@ -171,8 +171,5 @@ def _accuracy(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Findin
     if error <= limit:
         return []
     at = number(theirs["accuracy"]["at"])
-    return [
-        Finding(
-            "accuracy", f"error {error:.2g} at x = {at:.6g}, PTA {reference:.2g}, limit {limit:.2g}"
-        )
-    ]
+    text = f"error {error:.2g} at x = {at:.6g}, PTA's {reference:.2g}, limit {limit:.2g}"
+    return [Finding("accuracy", text)]
