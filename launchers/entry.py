@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from lmsv_record import RECORD  # noqa: E402
+from lmsv_record import RECORD
 
 
 def main(argv: list[str]) -> None:
@@ -21,13 +21,16 @@ def main(argv: list[str]) -> None:
     script = str(Path(argv[0]).resolve())
     sys.argv = [script, *argv[1:]]
     sys.path[0] = str(Path(script).parent)
+    # msrun's scheduler runs the same script up to init(): it has no work to record.
+    works = os.environ.get("MS_ROLE") != "MS_SCHED"
+    if works:
+        RECORD.discard()
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
-    # msrun's scheduler runs the same script up to init(): it has no work to record.
-    if os.environ.get("MS_ROLE") != "MS_SCHED":
+    if works:
         RECORD.finish()
 
 

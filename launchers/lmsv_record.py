@@ -6,6 +6,7 @@ configuration read); for MindSpeed-MM's own scripts that is done by patch points
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -50,12 +51,15 @@ class Record:
         self._steps = 0
         self._baseline_kb: int | None = None
 
+    def discard(self) -> None:
+        """Remove what an earlier run of this rank left here: it is not this run's."""
+        (self.folder / f"rank_{self.rank}.json").unlink(missing_ok=True)
+        (self.folder / f"steps_{self.rank}.jsonl").unlink(missing_ok=True)
+
     def imports_done(self) -> None:
         """Measure peak resident memory from here on, above what is resident now."""
-        try:
+        with contextlib.suppress(OSError):  # where it is forbidden the peak may lie before this
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        except OSError:
-            pass  # then the peak may lie before this line: read as what it is below
         self._baseline_kb = status_kb("VmRSS")
 
     def begin(self, **facts: Any) -> None:
@@ -63,9 +67,8 @@ class Record:
         self.rank = facts.pop("rank", self.rank)
         self.world_size = facts.pop("world_size", self.world_size)
         self.facts.update(facts)
+        self.discard()
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"rank_{self.rank}.json").unlink(missing_ok=True)
-        (self.folder / f"steps_{self.rank}.jsonl").unlink(missing_ok=True)
 
     def step(self, step: int, loss: float, norm: float, each: dict[str, float] | None) -> None:
         """Write one step at full precision, with each parameter's gradient norm where given."""

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # CogVideoX (training) on PTA, started by torchrun. The launch contract is DESIGN 6.3.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 on_cpu() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+
 from cpu.configuration import Configuration
 from cpu.diffusion import Diffusion
 from cpu.encoders import TextEncoder, VideoEncoder

@@ -6,6 +6,7 @@ Everything but the network is NumPy at float64, the same for both stacks.
 from __future__ import annotations
 
 import numpy as np
+
 from cpu.configuration import Configuration
 from cpu.randomness import Draws
 

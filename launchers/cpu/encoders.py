@@ -9,6 +9,7 @@ import hashlib
 import re
 
 import numpy as np
+
 from cpu.configuration import Configuration
 from cpu.positions import sinusoids
 from cpu.randomness import Draws, generator
@@ -56,7 +57,9 @@ class TextEncoder:
     """Hashes words to tokens, and gives each token and place a fixed embedding."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.length = int(configuration.read("/data/dataset_param/tokenizer_config/model_max_length"))
+        self.length = int(
+            configuration.read("/data/dataset_param/tokenizer_config/model_max_length")
+        )
         self.width = int(configuration.read("/model/predictor/text_hidden_size"))
         self.dropped = float(configuration.read("/model/text_encoder/ucg_rate", 0.0))
         self.masked = bool(configuration.read("/model/text_encoder/use_attention_mask", True))
@@ -71,7 +74,8 @@ class TextEncoder:
         """Return the tokens of *caption*, cut or padded to the length."""
         words = re.findall(r"\w+", caption.lower())
         hashed = [int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) for word in words]
-        known = [2 + value % (VOCABULARY - 2) for value in hashed][: self.length - 1] + [END]
+        known = [2 + value % (VOCABULARY - 2) for value in hashed[: self.length - 1]]
+        known.append(END)
         return known + [PADDING] * (self.length - len(known))
 
     def encode(self, captions: list[str], draws: Draws) -> np.ndarray:

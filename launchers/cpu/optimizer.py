@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 import torch
+
 from cpu import stack
 from cpu.configuration import Configuration
 
 
 class Schedule:
-    """Learning rate by the number of steps done: warm-up, then constant, linear, cosine or isqrt."""
+    """Learning rate by the number of steps done: warm-up, then one of four styles."""
 
     def __init__(self, configuration: Configuration, steps: int) -> None:
         read = configuration.read
@@ -42,10 +43,7 @@ class Schedule:
             warm = max(self.warmup, 1)
             return max(self.bottom, self.top * math.sqrt(warm) / math.sqrt(max(done, 1)))
         part = (done - self.warmup) / max(self.length - self.warmup, 1)
-        if self.style == "linear":
-            share = 1.0 - part
-        else:
-            share = 0.5 * (math.cos(math.pi * part) + 1.0)
+        share = 1.0 - part if self.style == "linear" else 0.5 + 0.5 * math.cos(math.pi * part)
         return self.bottom + share * (self.top - self.bottom)
 
 

@@ -43,9 +43,7 @@ def unpatched(tokens, grid: Grid, patch: Grid, channels: int):
     batch = tokens.shape[0]
     (frames, rows, columns), (t, h, w) = grid, patch
     cut = tokens.reshape(batch, frames, rows * columns, channels, t, h * w)
-    cut = cut.permute(0, 2, 3, 1, 4, 5).reshape(
-        batch, rows, columns, channels * frames * t, h, w
-    )
+    cut = cut.permute(0, 2, 3, 1, 4, 5).reshape(batch, rows, columns, channels * frames * t, h, w)
     cut = cut.permute(0, 3, 1, 4, 2, 5)
     return cut.reshape(batch, channels, frames * t, rows * h, columns * w)
 

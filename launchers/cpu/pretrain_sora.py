@@ -1,4 +1,4 @@
-"""Entry script of CogVideoX on cpu: takes MindSpeed-MM's command line and trains a small network."""
+"""Entry script of CogVideoX on cpu: MindSpeed-MM's command line, a small network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from cpu import arguments, workers  # noqa: E402
-from lmsv_record import RECORD  # noqa: E402
+from lmsv_record import RECORD
+
+from cpu import arguments, workers
 
 
 def dumped(args: dict) -> str:
@@ -27,15 +28,14 @@ def main() -> None:
     if workers.is_scheduler():
         workers.join()  # serves until the workers are done
         return
-    from cpu import stack
+    from cpu import stack, weights
 
-    group = workers.join() if stack.NAME == "msa" else None
     stack.boot()
+    group = workers.join()
     from cpu.cogvideox import CogVideoX
     from cpu.configuration import Configuration
     from cpu.training import train
 
-    group = group or workers.join()
     if args.get("load"):
         raise ValueError(f"--load {args['load']}: the cpu networks have no checkpoints")
     first, last = group.rank == 0, group.rank == group.size - 1
@@ -48,6 +48,8 @@ def main() -> None:
     seed = int(os.environ.get("LMSV_SEED") or args.get("seed", 1234))
     steps = int(args["train-iters"])
     model = CogVideoX(configuration, seed)
+    if first:
+        print(f"data set: {model.samples.listing}", flush=True)
 
     def on_start(parameters) -> None:
         RECORD.begin(
@@ -77,6 +79,8 @@ def main() -> None:
         on_start=on_start,
         on_step=on_step,
     )
+    if first and "save" in args:
+        weights.save(model.network, Path(args["save"]), steps)
     if first:
         print(f"[after training is done] datetime: {now()} ", flush=True)
     group.close()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import nn
+
 from cpu import positions
 from cpu.configuration import Configuration
 from cpu.feed_forward import FeedForward
 from cpu.randomness import Draws
-from torch import nn
 
 NORM_TYPES = ("qk_ln", "ada_norm_single")
 
@@ -48,7 +49,9 @@ class Shape:
         if self.norm_type not in NORM_TYPES:
             raise ValueError(f"norm_type must be one of {', '.join(NORM_TYPES)}: {self.norm_type}")
         if self.head_dim % 16 and self.rotary:
-            raise ValueError(f"head_dim must be a multiple of 16 for 3D RoPE, found {self.head_dim}")
+            raise ValueError(
+                f"head_dim must be a multiple of 16 for 3D RoPE, found {self.head_dim}"
+            )
         if self.channels != self.out_channels:
             raise ValueError(f"in_channels {self.channels} != out_channels {self.out_channels}")
 

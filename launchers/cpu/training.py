@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import torch
+
 from cpu import stack, weights
 from cpu.configuration import Configuration
 from cpu.optimizer import AdamW, Schedule
@@ -37,7 +38,7 @@ class Batches:
 
 
 def iteration_line(step: int, steps: int, batch: int, ms: float, rate: float, loss, norm, nans):
-    """Return MindSpeed-MM's iteration line; as there, a loss that is NaN or negative is left out."""
+    """Return MindSpeed-MM's iteration line; as there, a NaN or negative loss is left out."""
     shown = f" loss: {loss:.6E} |" if loss >= 0.0 else ""
     return (
         f" [{datetime.now():%Y-%m-%d %H:%M:%S}] iteration {step:8d}/{steps:8d} |"

@@ -128,9 +128,9 @@ def recompute(
     under sequence parallelism. ``full_only``: as CogVideoX's sat_dit.py, which refuses selective
     and distributed activations.
     """
-    granularity = get("/args/recompute-granularity", None)
-    method = get("/args/recompute-method", None)
-    number = get("/args/recompute-num-layers", None)
+    granularity = get("/args/recompute-granularity", None) or None
+    method = get("/args/recompute-method", None) or None
+    number = get("/args/recompute-num-layers", None) or None
     if full_only and granularity == "selective":
         return "/args/recompute-granularity must be full or absent, not selective"
     if full_only and get("/args/distribute-saved-activations", False):
@@ -144,7 +144,7 @@ def recompute(
             return f"/args/recompute-num-layers ({number}) must be at most {layers} ({get(layers)})"
     elif granularity == "selective" and method is not None:
         return f"/args/recompute-method must be absent with selective, not {method}"
-    elif granularity not in (None, "selective", False):
+    elif granularity not in (None, "selective"):
         return f"/args/recompute-granularity must be full or selective, not {granularity}"
     if get("/args/distribute-saved-activations", False) and get("/args/sequence-parallel", False):
         return "/args/distribute-saved-activations and /args/sequence-parallel exclude each other"
