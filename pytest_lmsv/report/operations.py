@@ -20,18 +20,26 @@ from pytest_lmsv.judge.operations import Finding, Sweep
 from pytest_lmsv.launch import sweep
 from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.sweep import Operation
-from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.report.operation_bug import bug_report
 
 Findings = tuple[Finding, ...]
+HINT = "operations are compared on the cpu stacks; give --lmsv-device cpu"
 
 
 def parameters(config: pytest.Config) -> list[Any]:
-    """Return one parameter for each operation, with the mark of its expected bugs."""
-    return [
-        pytest.param(name, id=name, marks=_marks(config, name))
-        for name in sweep.listed(data.launchers())
-    ]
+    """Return one parameter for each operation, with the mark of its expected bugs.
+
+    On npu one skipped test, whose reason says how to have them. Raises CollectError, which pytest
+    shows as one line, for bad input.
+    """
+    try:
+        if session.settings_of(config).device != "cpu":
+            return [pytest.param(None, id="no-cpu", marks=pytest.mark.skip(reason=HINT))]
+        names = sweep.listed(data.launchers())
+        return [pytest.param(name, id=name, marks=_marks(config, name)) for name in names]
+    except InputProblem as problem:
+        raise pytest.Collector.CollectError(str(problem)) from None
 
 
 def _marks(config: pytest.Config, name: str) -> list[pytest.MarkDecorator]:
@@ -60,7 +68,7 @@ def expected(config: pytest.Config, name: str) -> tuple[KnownBug, ...]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # pytest shows arguments; this one is megabytes long
 class Sweeps:
     """Both stacks' sweeps of this session, and what the tests make of them."""
 
@@ -79,6 +87,7 @@ class Sweeps:
 
     def conclude(self, name: str, found: Sequence[Finding]) -> None:
         """End the test of *name*: KnownBug where expected bugs cover all, else VerdictError."""
+        __tracebackhide__ = True
         if not found:
             return
         covering = {finding: covered_by(expected(self.config, name), finding) for finding in found}
@@ -86,7 +95,9 @@ class Sweeps:
         text = f"{name}: {'; '.join(str(finding) for finding in found)}"
         if None in covering.values():
             report = self._write(name, None)
-            raise VerdictError(f"{text}\n{self.listed[name].source}bug report: {report}")
+            repeat = f"pytest 'test_models/test_operations.py::test_operation[{name}]'"
+            lines = [text, self.listed[name].source, f"bug report: {report}", f"repeat: {repeat}"]
+            raise VerdictError("\n".join(lines))
         for bug in bugs.values():
             self._write(name, bug)
         raise KnownBugHappened(f"{', '.join(sorted(bugs))}: {text}")
