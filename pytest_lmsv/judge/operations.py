@@ -135,8 +135,8 @@ def judge(name: str, pta: Sweep, msa: Sweep) -> tuple[Finding, ...]:
 
 def _values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Finding]:
     if len(ours["value"]) != len(theirs["value"]):
-        text = f"{len(theirs['value'])} results, PTA has {len(ours['value'])}"
-        return [Finding("value", text)]
+        number_of = f"{len(theirs['value'])} results, PTA has {len(ours['value'])}"
+        return [Finding("value", number_of)]
     found = []
     for k, (a, b) in enumerate(zip(ours["value"], theirs["value"], strict=True)):
         text = compare(a, b, VALUE)
@@ -149,13 +149,17 @@ def _gradients(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[Findi
     wanted = ours.get("gradient", {})
     if any(gradient is not None for gradient in wanted.values()) and "gradient_error" in theirs:
         return [Finding("gradient", theirs["gradient_error"])]
-    found = []
+    found: list[Finding] = []
+    text: str | None
     for name, gradient in wanted.items():
         other = theirs.get("gradient", {}).get(name)
         if gradient is None:  # PyTorch's way to say that the result does not depend on it
-            text = None if other is None or not any(other["data"]) else "not zero, PTA has none"
+            dependent = other is not None and any(other["data"])
+            text = "not zero, PTA has none" if dependent else None
+        elif other is None:
+            text = "none"
         else:
-            text = "none" if other is None else compare(gradient, other, GRADIENT)
+            text = compare(gradient, other, GRADIENT)
         if text is not None:
             found.append(Finding("gradient", f"of {name}: {text}"))
     return found

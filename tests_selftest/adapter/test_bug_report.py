@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from pytest_lmsv import data
 from pytest_lmsv.judge.operations import Finding, Sweep, sweep
@@ -22,7 +23,11 @@ def a_sweep(stack: str, number: float) -> Sweep:
     head = {"schema": 1, "fixes": [], "versions": {"python": "3.11.7", "mindspore": "2.7.1"}}
     result = {"value": [array(number)], "gradient": {"x": array(number)}}
     exp = {"value": [array(number)], "accuracy": MEASURED}
-    lines = [head, {"operation": "sub", **result}, {"operation": "exp", **exp}]
+    lines: list[dict[str, Any]] = [
+        head,
+        {"operation": "sub", **result},
+        {"operation": "exp", **exp},
+    ]
     return sweep(stack, lines)
 
 
