@@ -1,0 +1,103 @@
+"""Reads videos and captions from a set in MindSpeed-MM's jsonl layout, in the sampler's order."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cpu import dataset
+from cpu.configuration import Configuration
+from cpu.randomness import permutation
+
+SAMPLERS = ("SequentialSampler", "BaseRandomBatchSampler")
+
+
+def root() -> Path:
+    """Return the folder that relative paths of ``data.json`` start from."""
+    named = os.environ.get("DATASET_ROOT")
+    return Path(named) if named else Path(os.environ.get("LMSV_RUN_DIR", ".")) / "dataset"
+
+
+def frame_numbers(available: int, fps: float, train_fps: float, skip: int, count: int):
+    """Return *count* frame numbers, train_fps apart, without *skip* frames at either end.
+
+    A video that is too short for that lends its frames evenly spread.
+    """
+    first, last = skip, available - 1 - skip
+    if first > last:
+        raise ValueError(f"skip_frame_num {skip} leaves nothing of {available} frames")
+    numbers = first + np.arange(count) * fps / train_fps
+    if numbers[-1] > last:
+        numbers = np.linspace(first, last, count)
+    return np.floor(numbers).astype(int)
+
+
+def resized(video: np.ndarray, height: int, width: int) -> np.ndarray:
+    """Return *video* scaled to cover height x width (nearest), its centre cut out."""
+    scale = max(height / video.shape[1], width / video.shape[2])
+    for axis, wanted in ((1, height), (2, width)):
+        whole = round(video.shape[axis] * scale)
+        places = np.arange(wanted) + (whole - wanted) // 2
+        taken = np.minimum(np.floor((places + 0.5) / scale), video.shape[axis] - 1).astype(int)
+        video = np.take(video, taken, axis=axis)
+    return video
+
+
+class Samples:
+    """The videos and captions of one set."""
+
+    def __init__(self, configuration: Configuration, seed: int) -> None:
+        def read(key, *default):
+            return configuration.read(f"/data/{key}", *default)
+
+        base, clip = "dataset_param/basic_parameters", "dataset_param/preprocess_parameters"
+        self.folder = root() / read(f"{base}/data_folder")
+        listing = root() / read(f"{base}/data_path")
+        if listing == self.folder / "data.jsonl" and root() in self.folder.parents:
+            dataset.ensure(self.folder)
+        self.entries = self._entries(listing)
+        self.train_fps = float(read(f"{clip}/train_fps"))
+        self.skip = int(read(f"{clip}/skip_frame_num"))
+        self.frames = int(read(f"{clip}/num_frames"))
+        self.height = int(read(f"{clip}/max_height"))
+        self.width = int(read(f"{clip}/max_width"))
+        self.sampler = str(read("dataloader_param/sampler_type"))
+        self.shuffle = bool(read("dataloader_param/shuffle", False))
+        self.seed = seed
+        if self.sampler not in SAMPLERS:
+            raise NotImplementedError(f"sampler_type {self.sampler!r} is none of {SAMPLERS}")
+
+    @staticmethod
+    def _entries(listing: Path) -> list[dict[str, Any]]:
+        lines = listing.read_text(encoding="utf-8").splitlines()
+        entries = [json.loads(line) for line in lines if line.strip()]
+        if not entries:
+            raise ValueError(f"{listing} names no videos")
+        return entries
+
+    def index(self, position: int) -> int:
+        """Return which entry is at *position* of the endless stream of samples."""
+        epoch, place = divmod(position, len(self.entries))
+        if self.sampler == "BaseRandomBatchSampler":
+            return int(permutation(len(self.entries), self.sampler, self.seed, epoch)[place])
+        if self.shuffle:
+            return int(permutation(len(self.entries), self.seed, epoch)[place])
+        return place
+
+    def sample(self, position: int) -> tuple[np.ndarray, str]:
+        """Return a clip, float64 [frames, height, width, 3] in [-1, 1], and its caption."""
+        entry = self.entries[self.index(position)]
+        path = self.folder / entry["file"]
+        if path.suffix != ".npy":
+            raise ValueError(
+                f"{path}: on cpu a video is a .npy array [frames, height, width, 3] of uint8"
+            )
+        video = np.load(path, mmap_mode="r")
+        fps = float(entry.get("fps", self.train_fps))
+        numbers = frame_numbers(len(video), fps, self.train_fps, self.skip, self.frames)
+        clip = resized(np.asarray(video[numbers]), self.height, self.width)
+        return clip.astype(np.float64) / 127.5 - 1.0, str(entry["captions"])
