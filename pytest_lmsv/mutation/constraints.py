@@ -68,7 +68,8 @@ class Constraint:
 
 def constraint(name: str, parameters: Mapping[str, Any]) -> Constraint:
     """The rule *name* with *parameters*; InputProblem for an unknown rule or parameter."""
-    from pytest_lmsv.mutation import megatron, multimodal  # noqa: F401  they add their rules
+    # They add their rules to RULES.
+    from pytest_lmsv.mutation import diffusion, megatron, vision_language  # noqa: F401
 
     if name not in RULES:
         raise InputProblem(

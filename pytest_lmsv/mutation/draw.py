@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pytest_lmsv.catalog import ModelSpec
 
 _TRIES = 64
+_COMPARED = 1000
+"""Iterations up to here are compared with the ones before them."""
 _REMEMBERED = 4096
 
 
@@ -49,7 +51,9 @@ def mutations(
     if isinstance(model, str):
         places = catalog.default_folders() if folders is None else folders
         model = catalog.find(catalog.load(places), model)
-    return _strategy(model.space(device), count, base, only_fitting_checkpoint)
+    space = model.space(device)
+    strategy, drawn_by = _strategy(space, count, base, only_fitting_checkpoint)
+    return strategy.map(lambda edits: Mutation(space.model, 0, 0, 0, edits, drawn_by))
 
 
 def draw(
@@ -68,36 +72,98 @@ def draw(
     Edits are relative to *base*, by default the unmutated documents. Not to be called inside a test
     under ``@given``: Hypothesis refuses nested draws. InputProblem where nothing can be drawn.
     """
-    space = spec.space(device)
-    if base is None:
-        decode = _cached_decoder(space, count, only_fitting_checkpoint)
-    else:
-        decode = _decoder(_strategy(space, count, base, only_fitting_checkpoint))
-    for n in range(_TRIES):
-        name = json.dumps([spec.name, seed, iteration, attempt, n])
-        drawn = decode(hashlib.shake_256(name.encode()).digest(1024 + 64 * count))
-        if drawn is not None:
-            return Mutation(spec.name, iteration, attempt, seed, drawn.edits, drawn.drawn_by)
-    raise InputProblem(
-        f"{spec.name}: {count} edits on {device}: the constraints leave nothing to draw "
-        f"(in {_TRIES} tries); ask for fewer edits, or give the keys of space.yaml more values"
-    )
+    series = _series(spec.name, spec.space(device), seed, count, only_fitting_checkpoint)
+    if base is not None:
+        series = _Series(spec.name, spec.space(device), seed, count, only_fitting_checkpoint, base)
+    edits = series.edits(iteration, attempt)
+    return Mutation(spec.name, iteration, attempt, seed, edits, series.drawn_by)
 
 
-def _decoder(strategy: SearchStrategy[Mutation]) -> Callable[[bytes], Mutation | None]:
-    """A function from bytes to the mutation they stand for; None where the strategy rejects."""
+class _Series:
+    """All draws of one campaign and model. A draw differs from those before it where it can.
+
+    Before it are the first attempts of earlier iterations (none for a chain, where they started
+    from other documents) and the earlier attempts of its own iteration. They cost a fraction of a
+    millisecond each and depend on nothing but their number, so that a draw still does not need
+    what was drawn before it.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        space: Space,
+        seed: int,
+        count: int,
+        only_fitting_checkpoint: bool,
+        base: Documents | None = None,
+    ) -> None:
+        strategy, self.drawn_by = _strategy(space, count, base, only_fitting_checkpoint)
+        self._decode = _decoder(strategy)
+        self._model, self._space, self._seed, self._count = model, space, seed, count
+        self._firsts: list[_Name] = []
+        self._compared = 0 if base is not None else _COMPARED
+
+    def edits(self, iteration: int, attempt: int) -> tuple[Edit, ...]:
+        """The edits of one attempt, sorted by path."""
+        seen = self._before(iteration)
+        for earlier in range(1, attempt):
+            seen.add(_name(self._pick(iteration, earlier, seen)))
+        return self._pick(iteration, attempt, seen)
+
+    def _before(self, iteration: int) -> set[_Name]:
+        """The first attempts of the iterations before *iteration*; none once all were had."""
+        while len(self._firsts) < min(iteration - 1, self._compared):
+            seen = set(self._firsts)
+            name = _name(self._pick(len(self._firsts) + 1, 1, seen))
+            self._firsts.append(name)
+            if name in seen:
+                self._compared = len(self._firsts)
+        return set(self._firsts[: iteration - 1]) if 1 < iteration <= self._compared else set()
+
+    def _pick(self, iteration: int, attempt: int, seen: set[_Name]) -> tuple[Edit, ...]:
+        """The first draw that is not in *seen*; where all are, the first one."""
+        fallback: tuple[Edit, ...] | None = None
+        for n in range(_TRIES):
+            name = json.dumps([self._model, self._seed, iteration, attempt, n])
+            stream = hashlib.shake_256(name.encode()).digest(1024 + 64 * self._count)
+            edits = self._decode(stream)
+            if edits is not None and _name(edits) not in seen:
+                return edits
+            fallback = fallback or edits
+        if fallback is None:
+            raise InputProblem(
+                f"{self._model}: {self._count} edits on {self._space.device}: the constraints "
+                f"leave nothing to draw (in {_TRIES} tries); "
+                "ask for fewer edits, or give the keys of space.yaml more values"
+            )
+        return fallback
+
+
+_series = lru_cache(maxsize=16)(_Series)
+_Name = tuple[tuple[str, str], ...]
+
+
+def _name(edits: Sequence[Edit]) -> _Name:
+    """What makes two draws the same: what they change to what."""
+    return tuple((edit.path, pointer.canonical(edit.new)) for edit in edits)
+
+
+def _decoder(
+    strategy: SearchStrategy[tuple[Edit, ...]],
+) -> Callable[[bytes], tuple[Edit, ...] | None]:
+    """A function from bytes to the edits they stand for; None where the strategy rejects."""
     from hypothesis import given, settings
 
-    box: list[Mutation] = []
+    box: list[tuple[Edit, ...]] = []
 
     @settings(database=None, deadline=None)
     @given(strategy)
-    def keep(value: Mutation) -> None:
+    def keep(value: tuple[Edit, ...]) -> None:
         box.append(value)
 
     fuzz: Callable[[bytes], bytes | None] = keep.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
 
-    def decode(stream: bytes) -> Mutation | None:
+    def decode(stream: bytes) -> tuple[Edit, ...] | None:
         box.clear()
         fuzz(stream)
         return box[-1] if box else None
@@ -105,17 +171,10 @@ def _decoder(strategy: SearchStrategy[Mutation]) -> Callable[[bytes], Mutation |
     return decode
 
 
-@lru_cache(maxsize=16)
-def _cached_decoder(
-    space: Space, count: int, only_fitting_checkpoint: bool
-) -> Callable[[bytes], Mutation | None]:
-    return _decoder(_strategy(space, count, None, only_fitting_checkpoint))
-
-
 def _strategy(
     space: Space, count: int, base: Documents | None, only_fitting_checkpoint: bool
-) -> SearchStrategy[Mutation]:
-    """Exactly *count* edits (followers apart), valid by construction, by ``sampled_from`` only."""
+) -> tuple[SearchStrategy[tuple[Edit, ...]], Mapping[str, str]]:
+    """Exactly *count* edits (followers apart), valid by construction, and what they come from."""
     import hypothesis
     from hypothesis import strategies as st
 
@@ -151,7 +210,7 @@ def _strategy(
         return remembered[state]
 
     @st.composite
-    def mutation(choose: Callable[[SearchStrategy[Any]], Any]) -> Mutation:
+    def edited(choose: Callable[[SearchStrategy[Any]], Any]) -> tuple[Edit, ...]:
         changes: dict[str, Any] = {}
         edits: list[Edit] = []
         for _ in range(count):
@@ -170,9 +229,9 @@ def _strategy(
         if moved and _returns(moved, changes):
             hypothesis.reject()
         edits.sort(key=lambda edit: edit.path)
-        return Mutation(space.model, 0, 0, 0, tuple(edits), drawn_by)
+        return tuple(edits)
 
-    return mutation()
+    return edited(), drawn_by
 
 
 def _moved(keys: Sequence[Key], home: Documents, base: Documents) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,10 +42,10 @@ class Space:
 
     model: str
     device: str
-    documents: Mapping[str, Any]
+    documents: Mapping[str, Any] = field(repr=False)
     """The unmutated configuration; shared, not to be changed."""
-    keys: tuple[Key, ...]
-    constraints: tuple[Constraint, ...]
+    keys: tuple[Key, ...] = field(repr=False)
+    constraints: tuple[Constraint, ...] = field(repr=False)
     layout: Layout
 
     def drawn(self, *, only_fitting_checkpoint: bool = False) -> tuple[Key, ...]:

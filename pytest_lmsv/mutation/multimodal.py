@@ -1,1 +1,0 @@
-"""Rules of MindSpeed-MM's multimodal models."""
