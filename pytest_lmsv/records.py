@@ -154,7 +154,9 @@ class Attempt:
 class IterationRecord:
     """All of one iteration, as it is stored and shown."""
 
-    mutation: Mutation
+    model: str
+    iteration: int
+    mutation: Mutation | None
     attempts: tuple[Attempt, ...]
     baseline_run: RunRecord | None
     compare_run: RunRecord | None

@@ -14,9 +14,14 @@ from typing import Any, Literal
 
 from pytest_lmsv.options import OPTIONS, VERDICTS, Option
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import Device
+from pytest_lmsv.records import Device, Stack
 
 Compare = Literal["pta_msa", "pta_pta", "msa_msa"]
+STACKS: Mapping[Compare, tuple[Stack, Stack]] = {
+    "pta_msa": ("pta", "msa"),
+    "pta_pta": ("pta", "pta"),
+    "msa_msa": ("msa", "msa"),
+}
 CPU_SILENCE_S, NPU_SILENCE_S = 180.0, 1800.0
 
 
@@ -57,10 +62,9 @@ class Settings:
     python: str | None
 
     @property
-    def sides(self) -> tuple[str, str]:
+    def sides(self) -> tuple[Stack, Stack]:
         """The stacks of the baseline side and the compare side."""
-        baseline, _, compare = self.compare.partition("_")
-        return baseline, compare
+        return STACKS[self.compare]
 
 
 @dataclass(frozen=True)

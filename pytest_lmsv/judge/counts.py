@@ -31,6 +31,14 @@ class Counts:
         """MSA ok / valid."""
         return self.msa_ok / self.valid if self.valid else None
 
+    def sentence(self, compare: str = "MSA") -> str:
+        """Return the counts in words; *compare* is the name of the compare side."""
+        return (
+            f"{self.valid} valid, {self.invalid} invalid, {self.no_effect} without effect, "
+            f"{self.environment} not testable; {compare} ran {self.msa_ok} of {self.valid}; "
+            f"{self.issues} with issues"
+        )
+
 
 def count(records: Iterable[IterationRecord]) -> Counts:
     """Return the counts of *records*, finished iterations of one campaign or one model."""

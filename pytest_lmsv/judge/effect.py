@@ -33,7 +33,12 @@ def has_effect(edits: Iterable[Edit], mutated: RunRecord, unmutated: RunRecord) 
 
 
 def not_reached(edits: Iterable[Edit], baseline: RunRecord, compare: RunRecord) -> tuple[Edit, ...]:
-    """Return the edits that show in the baseline's echo and not in the compare side's."""
+    """Return the edits that show in the baseline's echo and not in the compare side's.
+
+    A compare side that failed left no echo, and says nothing about the edits.
+    """
+    if compare.outcome != "ok":
+        return ()
     ours, theirs = echoed(baseline), echoed(compare)
     return tuple(
         edit
