@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # InternVL3-8B (training) on MSA, started by msrun. The launch contract is DESIGN 6.3.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source-path=SCRIPTDIR source=npu.sh
 source "$(dirname "${BASH_SOURCE[0]}")/npu.sh"
 
 on_cpu() {
@@ -12,8 +14,7 @@ on_cpu() {
 on_npu() {
   npu_begin
   export TASK_QUEUE_ENABLE=2 ACLNN_CACHE_LIMIT=100000
-  # Task6's default place first; it holds Hugging Face's files, which MindSpeed-MM can't load, unless
-  # they were converted in place.
+  # Task6's default place. Hugging Face's own files there are no checkpoint for MindSpeed-MM.
   npu_checkpoint "${DATASET_ROOT:-}/internvl3/raw_ckpt/InternVL3-8B"
   npu_documents --dataset internvl3
   npu_training_arguments

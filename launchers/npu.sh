@@ -1,15 +1,25 @@
 # shellcheck shell=bash
 # What the launchers share on npu (DESIGN 6.3): CANN, the stack's environment, variables, documents.
 # Sourced after common.sh. Which NPUs, ports and nodes a run uses comes in by the environment.
+: "${launchers:?}" # from common.sh
 
 npu_stop() { # sentence
   printf 'lmsv: %s\n' "$1" >&2
   exit 2
 }
 
-# NPUs of one node where nobody said how many; before prepare, whose default is meant for cpu.
+# Called before prepare: NPUs of one node where nobody said how many (prepare's default is meant for
+# cpu), and absolute paths, since prepare changes the folder.
 npu_devices() { # count
-  if [[ ${LMSV_DEVICE:-} == npu ]]; then export NPUS_PER_NODE=${NPUS_PER_NODE:-$1}; fi
+  local variable
+  if [[ ${LMSV_DEVICE:-} != npu ]]; then return; fi
+  export NPUS_PER_NODE=${NPUS_PER_NODE:-$1}
+  for variable in MINDSPEED_MM_PATH DATASET_ROOT DATASET_PATH LOAD_PATH SAVE_PATH LMSV_RUN_DIR \
+    LMSV_ENV MM_MODEL MM_DATA LMSV_ARGS WORKSPACE_ROOT MINDSPEED_PATH; do
+    if [[ -n ${!variable:-} && ${!variable} != /* ]]; then
+      export "$variable=$PWD/${!variable}"
+    fi
+  done
 }
 
 # CANN's and conda's scripts read variables that are not set.
@@ -79,7 +89,7 @@ npu_conda_folder() { # name
       fi
     fi
   done
-  for root in "$HOME"/{miniconda3,anaconda3,miniforge3,mambaforge,micromamba,.conda} \
+  for root in "${HOME:-/root}"/{miniconda3,anaconda3,miniforge3,mambaforge,micromamba,.conda} \
     /opt/{conda,miniconda3,anaconda3,miniforge3} /usr/local/{miniconda3,anaconda3}; do
     if [[ -x $root/envs/$1/bin/python ]]; then
       printf '%s' "$root/envs/$1"

@@ -5,7 +5,8 @@ MM_MODEL and MM_DATA hold ``{{DATASET_ROOT}}``, ``{{DATASET_PATH}}``, ``{{LOAD_P
 The result goes to ``LMSV_RUN_DIR/documents``. Options are what a model's launcher asks for:
 
 --dataset FOLDER        default of DATASET_PATH, below DATASET_ROOT
---set POINTER=VALUE     puts VALUE (JSON) at POINTER of the model document
+--number POINTER=VALUE  puts a whole number at POINTER of the model document
+--text POINTER=VALUE    puts a text there
 --one-prompt POINTER    keeps the first line where POINTER names a file of prompts
 --needs FILE=SENTENCE   stops with SENTENCE where MindSpeed-MM has no FILE
 """
@@ -68,7 +69,7 @@ def place(document: object, pointer: str) -> tuple[dict[str, object], str]:
 
 
 def check_pipeline(document: object, stages: int, where: str = "") -> None:
-    """Stop where a pipeline split does not fit its network: MindSpeed-MM does not look at the sum."""
+    """Stop where a pipeline split does not fit its network; MindSpeed-MM does not add it up."""
     if not isinstance(document, dict):
         return
     split, layers = document.get("pipeline_num_layers"), document.get("num_layers")
@@ -126,10 +127,10 @@ def prepare(options: argparse.Namespace) -> None:
             raise Stop(f"{sentence} (no {file} in {paths['MINDSPEED_MM_PATH']})")
     model = uniform(filled(read("MM_MODEL"), paths))
     data = uniform(filled(read("MM_DATA"), paths))
-    for change in options.set:
+    for kind, change in options.put:
         pointer, _, value = change.partition("=")
         parent, key = place(model, pointer)
-        parent[key] = json.loads(value)
+        parent[key] = int(value) if kind == "number" else value
     if options.one_prompt:
         parent, key = place(model, options.one_prompt)
         parent[key] = first_prompt(str(parent[key]))
@@ -147,7 +148,10 @@ def main(argv: list[str]) -> int:
     """Return 2 and say why in one line where the run can't begin."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--dataset", default="")
-    parser.add_argument("--set", action="append", default=[])
+    for kind in ("number", "text"):
+        parser.add_argument(
+            f"--{kind}", action="append", dest="put", default=[], type=lambda v, k=kind: (k, v)
+        )
     parser.add_argument("--one-prompt", default="")
     parser.add_argument("--needs", action="append", default=[])
     try:

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # OpenSora 1.2 (inference) on PTA, started by torchrun. The launch contract is DESIGN 6.3.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source-path=SCRIPTDIR source=npu.sh
 source "$(dirname "${BASH_SOURCE[0]}")/npu.sh"
 
 on_cpu() {
@@ -15,7 +17,7 @@ on_npu() {
   export LOAD_PATH=${LOAD_PATH:-${DATASET_ROOT:-}/opensora1.2}
   local samples=${LMSV_SAMPLES:-$LMSV_RUN_DIR/samples}
   npu_documents --dataset opensora1.2 --one-prompt /prompt \
-    --set "/diffusion/num_inference_steps=$TRAIN_ITERS" --set "/save_path=\"$samples\"" \
+    --number "/diffusion/num_inference_steps=$TRAIN_ITERS" --text "/save_path=$samples" \
     --needs "mindspeed_mm/tasks/inference/pipeline/opensora_pipeline.py=OpenSora 1.2 exists only in MindSpeed-MM 2.2.0"
   npu_model_arguments
   # Megatron asks for --train-iters; inference_sora.py does not read it.

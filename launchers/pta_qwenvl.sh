@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Qwen2.5-VL-7B (inference) on PTA, started by torchrun. The launch contract is DESIGN 6.3.
 set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source-path=SCRIPTDIR source=npu.sh
 source "$(dirname "${BASH_SOURCE[0]}")/npu.sh"
 
 on_cpu() {
@@ -14,7 +16,7 @@ on_npu() {
   npu_begin
   export TASK_QUEUE_ENABLE=2 ACLNN_CACHE_LIMIT=100000 NPU_ASD_ENABLE=0
   npu_checkpoint "${DATASET_ROOT:-}/qwen2.5vl/ckpt/Qwen2.5-VL-7B-Instruct"
-  npu_documents --dataset qwen2.5vl --set "/generation_config/max_new_tokens=$TRAIN_ITERS"
+  npu_documents --dataset qwen2.5vl --number "/generation_config/max_new_tokens=$TRAIN_ITERS"
   npu_model_arguments
   npu_arguments+=(
     --mm-model "$npu_model" --log-interval 1 --save-interval 10000 --eval-interval 10000
