@@ -22,6 +22,7 @@ prepare() { # stack model
   export NPUS_PER_NODE=${NPUS_PER_NODE:-1}
   export PYTHONUNBUFFERED=1
   mkdir -p "$LMSV_RUN_DIR"
+  LMSV_RUN_DIR=$(cd "$LMSV_RUN_DIR" && pwd)
   if [[ -z ${LMSV_ARGS:-} ]]; then
     export LMSV_ARGS=$LMSV_RUN_DIR/args.txt
     python3 "$launchers/tokens.py" "$configs/$LMSV_DEVICE/args.json" >"$LMSV_ARGS"

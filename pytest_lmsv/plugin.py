@@ -107,7 +107,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     from pytest_lmsv.report import collection
 
-    metafunc.parametrize("iteration", collection.parameters(metafunc.config), indirect=True)
+    found = collection.parameters(metafunc.config, asks_for_models(metafunc.config))
+    metafunc.parametrize("iteration", found, indirect=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -229,7 +229,7 @@ def campaign_of(config: pytest.Config) -> Campaign:
 def begin_campaign(config: pytest.Config) -> Campaign:
     """Make the campaign's folder and write campaign.json, before any run."""
     campaign = campaign_of(config)
-    stacks = {stack: dict(versions_of(config, stack)) for stack in settings_of(config).sides}
+    stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
     campaign.begin({"python": platform.python_version(), "host": platform.node(), **stacks})
     return campaign
 

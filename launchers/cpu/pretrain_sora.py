@@ -30,13 +30,12 @@ def main() -> None:
         return
     from cpu import stack
 
-    group = workers.join() if stack.NAME == "msa" else None
     stack.boot()
+    group = workers.join()
     from cpu.cogvideox import CogVideoX
     from cpu.configuration import Configuration
     from cpu.training import train
 
-    group = group or workers.join()
     if args.get("load"):
         raise ValueError(f"--load {args['load']}: the cpu networks have no checkpoints")
     first, last = group.rank == 0, group.rank == group.size - 1

@@ -51,10 +51,12 @@ def join() -> Workers:
     if stack.NAME == "msa":
         if "MS_ROLE" not in os.environ:
             return Workers()
-        import mindspore
         from mindspore import communication
 
-        mindspore.set_device("CPU")
+        if is_scheduler():
+            import mindspore
+
+            mindspore.set_device("CPU")  # the adapter does that in the workers, before they join
         communication.init()
         if is_scheduler():
             return Workers()

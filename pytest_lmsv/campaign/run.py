@@ -21,7 +21,7 @@ from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.job import Job
 from pytest_lmsv.logs.follow import Follower
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import RunRecord
+from pytest_lmsv.records import RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
 NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_", "VIRTUAL_ENV")
@@ -35,7 +35,7 @@ class Runner:
     settings: Settings
     campaign: Path
     devices: DeviceSet
-    environments: Mapping[str, StackEnvironment]
+    environments: Mapping[Stack, StackEnvironment]
     reporter: Reporter
     known_bugs: tuple[KnownBug, ...]
 

@@ -25,8 +25,9 @@ def has_effect(edits: Iterable[Edit], mutated: RunRecord, unmutated: RunRecord) 
     seen = echoed(mutated)
     if any(edit.path in seen and _same(seen[edit.path], edit.new) for edit in edits):
         return True
+    counts = parameter_count(mutated), parameter_count(unmutated)
     return (
-        parameter_count(mutated) != parameter_count(unmutated)
+        (None not in counts and counts[0] != counts[1])
         or not _equal_curves(mutated.metrics.losses, unmutated.metrics.losses)
         or not _equal_curves(mutated.metrics.grad_norms, unmutated.metrics.grad_norms)
     )
@@ -50,8 +51,8 @@ def not_reached(edits: Iterable[Edit], baseline: RunRecord, compare: RunRecord) 
 
 
 def parameter_count(run: RunRecord) -> int | None:
-    """Return the number of parameters over all ranks, None where the run left no record."""
-    if not run.completions:
+    """Return the number of parameters over all ranks, None where no record names any."""
+    if not any(completion.parameters for completion in run.completions):
         return None
     return sum(
         math.prod(parameter.shape)

@@ -58,13 +58,11 @@ def run(job: Job, watch: Callable[[], None] | None = None) -> Ended:
 def end_run(run_id: str, grace: float = 5.0) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
     """End all processes of a run whose guard is gone, by its exact run id.
 
-    Returns what was found at first or came later, and what could not be ended.
+    Returns what was found, and what of it could not be ended.
     """
-    found = {(process.pid, process.start): process for process in guard.scan(run_id)}
-    stubborn, unkillable = guard.end_all(run_id, grace)
-    found.update({(process.pid, process.start): process for process in stubborn})
+    found, _, unkillable = guard.end_all(run_id, grace)
     return (
-        tuple(Leftover(process.pid, process.command) for process in found.values()),
+        tuple(Leftover(process.pid, process.command) for process in found),
         tuple(Leftover(process.pid, process.command) for process in unkillable),
     )
 

@@ -14,14 +14,12 @@ TEST = "test_models/test_alignment.py"
 HINT = "no models asked for; give for example: pytest --model cogvideox --iters 2"
 
 
-def parameters(config: pytest.Config) -> list[Any]:
+def parameters(config: pytest.Config, asked: bool) -> list[Any]:
     """Return the parameters of a test that takes the runs of an iteration.
 
-    Without models one skipped test, whose reason says how to ask for some.
+    Where models are not *asked* for, one skipped test, whose reason says how to ask for some.
     """
-    from pytest_lmsv.plugin import asks_for_models
-
-    if not asks_for_models(config):
+    if not asked:
         skipped = pytest.mark.skip(reason=HINT)
         return [pytest.param(None, id="no-model", marks=skipped)]
     return [

@@ -25,6 +25,7 @@ class Live:
     """Shows the states that the workers of a campaign write."""
 
     def __init__(self, campaign: Path | None = None) -> None:
+        assert sys.__stdout__ is not None
         self._out = os.fdopen(os.dup(sys.__stdout__.fileno()), "w", encoding="utf-8")
         self._terminal = self._out.isatty()
         self._campaign = campaign

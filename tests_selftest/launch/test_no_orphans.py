@@ -191,7 +191,7 @@ def test_a_process_that_is_not_ours_is_never_signalled(run_id: str) -> None:
         assert unkillable == ()
         assert ours.wait() == -signal.SIGTERM
         assert [stranger.poll() for stranger in strangers] == [None] * 5
-        reused = guard.Process(strangers[0].pid, 1, "started at another time")
+        reused = guard.Process(strangers[0].pid, start=1)
         guard.send(reused, signal.SIGKILL)
         assert strangers[0].poll() is None
     finally:
