@@ -21,6 +21,11 @@ def main(argv: list[str]) -> None:
     script = str(Path(argv[0]).resolve())
     sys.argv = [script, *argv[1:]]
     sys.path[0] = str(Path(script).parent)
+    on_npu = os.environ.get("LMSV_DEVICE") == "npu"
+    if on_npu:
+        import npu_entry  # only there: it is about MindSpeed-MM
+
+        npu_entry.install(Path(script).name)
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
@@ -28,6 +33,8 @@ def main(argv: list[str]) -> None:
             raise
     # msrun's scheduler runs the same script up to init(): it has no work to record.
     if os.environ.get("MS_ROLE") != "MS_SCHED":
+        if on_npu:
+            npu_entry.complete()
         RECORD.finish()
 
 

@@ -13,6 +13,7 @@ on_cpu() {
 
 on_npu() {
   npu_begin
+  npu_patch_point mindspeed_mm.tasks.inference.pipeline.opensora_pipeline OpenSoraPipeline.__call__
   # The weights are named in the document: there is no --load.
   export LOAD_PATH=${LOAD_PATH:-${DATASET_ROOT:-}/opensora1.2}
   local samples=${LMSV_SAMPLES:-$LMSV_RUN_DIR/samples}

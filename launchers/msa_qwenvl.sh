@@ -14,6 +14,7 @@ on_cpu() {
 # One NPU on both stacks; more only where TP is set.
 on_npu() {
   npu_begin
+  npu_patch_point mindspeed_mm.tasks.inference.pipeline.qwen2vl_pipeline Qwen2VlPipeline.generate
   export TASK_QUEUE_ENABLE=2 ACLNN_CACHE_LIMIT=100000 NPU_ASD_ENABLE=0
   npu_checkpoint "${DATASET_ROOT:-}/qwen2.5vl/ckpt/Qwen2.5-VL-7B-Instruct"
   npu_documents --dataset qwen2.5vl --number "/generation_config/max_new_tokens=$TRAIN_ITERS"

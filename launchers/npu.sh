@@ -161,6 +161,11 @@ npu_variables() {
   fi
 }
 
+# The call that generates, which the entry wrapper times (the model's YAML names it for the harness).
+npu_patch_point() { # module function
+  export LMSV_PATCH_POINT=${LMSV_PATCH_POINT:-$1:$2}
+}
+
 # The checkpoint that the run starts from, into npu_load. LOAD_PATH="" asks for fresh weights; a
 # folder that is named must hold one: MindSpeed-MM itself starts from random where there is none.
 npu_checkpoint() { # default

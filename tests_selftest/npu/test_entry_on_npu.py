@@ -1,0 +1,135 @@
+"""The entry wrapper's patch points, on a package with MindSpeed-MM's names and real torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mindspeed_standin import write
+from standin import ROOT
+
+from pytest_lmsv.launch.environments import StackEnvironment
+
+pytestmark = pytest.mark.stacks
+MODEL: dict[str, Any] = {
+    "dtype": "fp32",
+    "text_decoder": {"hidden_size": 5, "num_key_value_heads": 2},
+    "generation_config": {"max_new_tokens": 3, "top_k": 1},
+}
+GENERATE = "mindspeed_mm.tasks.inference.pipeline.qwen2vl_pipeline:Qwen2VlPipeline.generate"
+
+
+def run(
+    environment: StackEnvironment, folder: Path, script: str, model: dict[str, Any], **more: str
+) -> tuple[int, str, dict[str, Any] | None, list[dict[str, Any]]]:
+    """Exit status, stderr, completion record and step records of *script* under the wrapper."""
+    folder.mkdir()
+    package = write(folder / "mm")
+    (folder / "model.json").write_text(json.dumps(model), encoding="utf-8")
+    (folder / "data.json").write_text("{}", encoding="utf-8")
+    (folder / "args.txt").write_text("", encoding="utf-8")
+    variables = {
+        "LMSV_DEVICE": "npu",
+        "LMSV_STACK": "pta",
+        "LMSV_RUN_DIR": str(folder),
+        "LMSV_RUN_ID": "run-1",
+        "LMSV_SEED": "43",
+        "LMSV_FRESH_WEIGHTS": "1",
+        "TRAIN_ITERS": "3",
+        "MM_MODEL": str(folder / "model.json"),
+        "MM_DATA": str(folder / "data.json"),
+        "LMSV_ARGS": str(folder / "args.txt"),
+        "PYTHONPATH": str(package),
+        **more,
+    }
+    ended = environment.run(
+        ["python", str(ROOT / "launchers/entry.py"), str(package / script)],
+        cwd=folder,
+        env=variables,
+        timeout=120,
+    )
+    record, steps = folder / "record/rank_0.json", folder / "record/steps_0.jsonl"
+    return (
+        ended.returncode,
+        ended.stderr,
+        json.loads(record.read_text(encoding="utf-8")) if record.is_file() else None,
+        [json.loads(line) for line in steps.read_text(encoding="utf-8").splitlines()]
+        if steps.is_file()
+        else [],
+    )
+
+
+def test_training_leaves_a_record_of_what_it_began_with_and_did(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    status, stderr, record, steps = run(pta_env, tmp_path / "a", "pretrain_vlm.py", MODEL)
+    assert status == 0, stderr
+    assert record is not None
+    assert record["steps"] == 3
+    assert [step["step"] for step in steps] == [1, 2, 3]
+    assert all(math.isfinite(step["loss"]) and step["grad_norm"] > 0 for step in steps)
+    assert set(record["parameters"]) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert record["parameters"]["0.weight"]["shape"] == [5, 3]
+    assert record["versions"]["torch"]
+
+
+def test_fresh_weights_belong_to_seed_and_name_and_not_to_torch(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    def digests(name: str, **more: str) -> dict[str, str]:
+        record = run(pta_env, tmp_path / name, "pretrain_vlm.py", MODEL, **more)[2]
+        assert record is not None
+        return {key: held["digest"] for key, held in record["parameters"].items()}
+
+    assert digests("a") == digests("b") != digests("c", LMSV_SEED="44")
+    own = digests("d", LMSV_FRESH_WEIGHTS="0")
+    assert own != digests("e", LMSV_FRESH_WEIGHTS="0")
+
+
+def test_shared_randomness_makes_two_runs_the_same(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    def losses(name: str, **more: str) -> list[float]:
+        steps = run(pta_env, tmp_path / name, "pretrain_vlm.py", MODEL, **more)[3]
+        return [step["loss"] for step in steps]
+
+    shared = {"LMSV_SHARED_RANDOMNESS": "on"}
+    assert losses("a", **shared) == losses("b", **shared)
+    assert losses("c") != losses("d")
+    assert losses("e", **shared, LMSV_SEED="44") != losses("f", **shared)
+
+
+def test_the_echo_holds_what_was_read_and_only_that(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    record = run(pta_env, tmp_path / "a", "pretrain_vlm.py", MODEL)[2]
+    assert record is not None
+    echo = record["echo"]
+    assert echo["/model/text_decoder/hidden_size"] == 5
+    assert echo["/model/dtype"] == "fp32"
+    assert "/model/text_decoder/num_key_value_heads" not in echo
+    assert echo["/args/lr"] == 2e-5
+    assert echo["/args/no-masked-softmax-fusion"] is True
+
+
+def test_the_generation_call_is_timed(pta_env: StackEnvironment, tmp_path: Path) -> None:
+    more = {"LMSV_PATCH_POINT": GENERATE}
+    status, stderr, record, _ = run(pta_env, tmp_path / "a", "inference_vlm.py", MODEL, **more)
+    assert status == 0, stderr
+    assert record is not None
+    assert 0 < record["generation_s"] < 60
+    assert record["output_shape"] == [1, 3]
+
+
+def test_an_inference_that_makes_nothing_leaves_no_record(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    model = {**MODEL, "generation_config": {"max_new_tokens": 0}}
+    more = {"LMSV_PATCH_POINT": GENERATE}
+    status, stderr, record, _ = run(pta_env, tmp_path / "a", "inference_vlm.py", model, **more)
+    assert status != 0
+    assert "no output was made" in stderr
+    assert record is None
