@@ -45,8 +45,8 @@ def test_a_diffusion_networks_own_names_are_found() -> None:
     lines = [
         "[INFO] the original value of num_attention_heads is None, now changed as 24 which comes "
         "from model.json",
-        "[INFO] the original value of attention_dropout is 0.1, now changed as 0.3 which comes from "
-        "model.json",
+        "[INFO] the original value of attention_dropout is 0.1, now changed as 0.3 which comes "
+        "from model.json",
     ]
     assert echo(lines, documents) == {
         "/model/predictor/num_heads": 24,

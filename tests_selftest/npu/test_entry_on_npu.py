@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from mindspeed_standin import write
 from standin import ROOT
 
-from pytest_lmsv.launch.environments import StackEnvironment
+if TYPE_CHECKING:
+    from pytest_lmsv.launch.environments import StackEnvironment
 
 pytestmark = pytest.mark.stacks
 MODEL: dict[str, Any] = {
