@@ -1,0 +1,288 @@
+"""Builds one stack's environment: venv and pip in a folder aside, moved into place when whole."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_lmsv.launch import installed, local
+from pytest_lmsv.launch.interpreters import Interpreter
+from pytest_lmsv.launch.job import Ended, Job
+from pytest_lmsv.launch.pins import Pins
+from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.records import Stack
+
+RECORD = "lmsv-environment.json"
+STEP_LIMIT_S = 3600.0  # of one pip command, on a slow line
+STEP_SILENCE_S = 900.0  # pip says nothing while it unpacks 2 GB on a slow disk
+TICK_S = 10.0  # between two progress lines
+NO_NETWORK = (
+    "NewConnectionError",
+    "ConnectTimeoutError",
+    "Temporary failure in name resolution",
+    "Name or service not known",
+    "Network is unreachable",
+    "Connection refused",
+    "ProxyError",
+    "Read timed out",
+)
+# A user's pip settings that would lead the packages elsewhere, or Python settings that leak in.
+DROPPED = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_REQUIRE_VIRTUALENV",
+)
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where pip takes packages from; neither: as pip's own configuration says."""
+
+    wheels: Path | None = None
+    index_url: str | None = None
+
+    def options(self) -> list[str]:
+        if self.wheels is not None:
+            return ["--no-index", "--find-links", str(self.wheels)]
+        return ["--index-url", self.index_url] if self.index_url else []
+
+
+@contextmanager
+def lock(folder: Path, stack: Stack, say: Say) -> Iterator[Path]:
+    """The only builder of this stack in *folder*; others wait, and are told for whom.
+
+    Yields the lock file, in which the builder notes the run ids of what it starts: if it is
+    killed, the next one ends what is left of them.
+    """
+    path = folder / f".{stack}.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        told = -math.inf
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() - told > 60:
+                    told = time.monotonic()
+                    owner = (path.read_text() or "?").split()[0]
+                    say(f"waiting for process {owner}, which is making it")
+                time.sleep(0.2)
+        for run_id in path.read_text().split()[1:]:
+            local.end_run(run_id)
+        path.write_text(f"{os.getpid()}\n")
+        yield path
+        path.write_text("")
+    finally:
+        os.close(descriptor)
+
+
+def build(
+    stack: Stack,
+    pins: Pins,
+    interpreter: Interpreter,
+    place: Path,
+    *,
+    source: Source,
+    lock_file: Path,
+    say: Say,
+) -> dict[str, str]:
+    """Make the environment at *place*; returns the versions of all its packages.
+
+    The caller holds the lock. EnvironmentProblem, one line, if it can't be made; nothing of it
+    then stays but ``<stack>-build.log``.
+    """
+    folder = place.parent
+    for remnant in folder.glob(f"{stack}-*.building-*"):
+        say(f"removing what an interrupted session left: {remnant.name}")
+        shutil.rmtree(remnant)
+    check_space(pins, folder)
+    building = folder / f"{place.name}.building-{os.getpid()}"
+    step = Step(stack, pins, building, folder / f"{stack}-build.log", lock_file, say)
+    begun = time.monotonic()
+    try:
+        step.run("venv", [str(interpreter.path), "-m", "venv", str(building)])
+        install(step, pins, source)
+        relocate(building, place)
+        versions = installed.versions(building)
+        record = {
+            "stack": stack,
+            "pins": pins.versions(),
+            "python": interpreter.text,
+            "interpreter": str(interpreter.path),
+            "versions": versions,
+        }
+        (building / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        size = used_mb(building)
+        building.rename(place)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    say(f"made in {time.monotonic() - begun:.0f} s, {size:.0f} MB: {place}")
+    return versions
+
+
+def install(step: Step, pins: Pins, source: Source) -> None:
+    """pip's commands: a package's variant first, from pip's index, then from the variant's own."""
+    plain = [f"{name}=={version}" for name, version in pins.packages.items()]
+    labelled = [
+        f"{name}=={version}" + (f"+{pins.variants[name]}" if name in pins.variants else "")
+        for name, version in pins.packages.items()
+    ]
+    tries: list[Sequence[str]] = [plain]
+    if labelled != plain:
+        elsewhere = pins.variant_index is not None and source == Source()
+        extra = ["--extra-index-url", str(pins.variant_index), "--retries", "1", "--timeout", "15"]
+        tries = [labelled, *([[*extra, *labelled]] if elsewhere else []), plain]
+    for number, requirements in enumerate(tries):
+        try:
+            step.pip([*source.options(), *requirements])
+            break
+        except NotFound as problem:
+            offline = number == 0 and isinstance(problem, NoNetwork)
+            if offline or number + 1 == len(tries):
+                raise
+            if number + 2 == len(tries):
+                step.say(
+                    f"no {' '.join(pins.variants.values())} build found: taking the plain one, "
+                    "which on x86-64 may bring some GB of CUDA libraries (docs/environments.md)"
+                )
+    if pins.alone:
+        alone = [f"{name}=={version}" for name, version in pins.alone.items()]
+        step.pip([*source.options(), "--no-deps", *alone])
+
+
+class NotFound(EnvironmentProblem):
+    """pip's index does not have what was asked for."""
+
+
+class NoNetwork(NotFound):
+    """pip could not reach an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The commands of one build: under a guard, output to a log, a progress line now and then."""
+
+    stack: Stack
+    pins: Pins
+    building: Path
+    log: Path
+    lock_file: Path
+    say: Say
+
+    def pip(self, arguments: Sequence[str]) -> None:
+        python = str(self.building / "bin" / "python")
+        options = ["--no-input", "--progress-bar", "off", "--disable-pip-version-check"]
+        self.run("pip", [python, "-m", "pip", "install", *options, *arguments])
+
+    def run(self, what: str, argv: Sequence[str]) -> None:
+        run_id = f"lmsv-build-{uuid.uuid4()}"
+        with self.lock_file.open("a", encoding="ascii") as file:
+            file.write(f"{run_id}\n")
+        env = {name: value for name, value in os.environ.items() if name not in DROPPED}
+        env |= {"PIP_USER": "0", "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
+        folder = self.building.parent
+        begun = told = time.monotonic()
+
+        def watch() -> None:
+            nonlocal told
+            if time.monotonic() - told >= TICK_S:
+                told = time.monotonic()
+                size = used_mb(self.building)
+                self.say(
+                    f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB: "
+                    f"{shortened(last_line(self.log))}"
+                )
+
+        ended = local.run(
+            Job(tuple(argv), env, folder, self.log, run_id, STEP_LIMIT_S, STEP_SILENCE_S), watch
+        )
+        if (ended.reason, ended.exit_status) != ("exit", 0):
+            raise self.problem(what, ended)
+
+    def problem(self, what: str, ended: Ended) -> EnvironmentProblem:
+        """What the log says, as one line with what to do."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        if "No space left on device" in text or "Disk quota exceeded" in text:
+            return no_space(self.pins, self.building.parent)
+        if any(sign in text for sign in NO_NETWORK):
+            return NoNetwork(
+                "no network: pip could not reach its index. Connect, or give pip a mirror "
+                f"(lmsv setup cpu --index-url URL) or a folder of wheels (--wheels DIR); {self.log}"
+            )
+        errors = [line for line in text.splitlines() if line.startswith(("ERROR:", "Error:"))]
+        said = (errors or text.splitlines() or ["no output"])[-1]
+        if "No matching distribution found" in text:
+            return NotFound(f"pip: {shortened(said, 160)}; see {self.log}")
+        if what == "venv" and "ensurepip" in text:
+            return EnvironmentProblem(
+                "the venv module does not work (Debian, Ubuntu: apt install python3-venv)"
+            )
+        end = ended.reason if ended.reason != "exit" else f"exit {ended.exit_status}"
+        return EnvironmentProblem(f"{what} failed ({end}): {shortened(said, 160)}; see {self.log}")
+
+
+def relocate(building: Path, place: Path) -> None:
+    """Put the final path into the scripts and settings that hold the building's (all are text)."""
+    old, new = os.fsencode(building), os.fsencode(place)
+    for path in [building / "pyvenv.cfg", *(building / "bin").iterdir()]:
+        if path.is_symlink() or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if old in content:
+            path.write_bytes(content.replace(old, new))
+
+
+def check_space(pins: Pins, folder: Path) -> None:
+    """EnvironmentProblem before anything is downloaded if *folder*'s disk is too full."""
+    free = shutil.disk_usage(folder).free / 1024**2
+    if free < pins.installed_mb + pins.download_mb:
+        raise no_space(pins, folder)
+
+
+def no_space(pins: Pins, folder: Path) -> EnvironmentProblem:
+    need = pins.installed_mb + pins.download_mb
+    free = shutil.disk_usage(folder).free / 1024**2
+    return EnvironmentProblem(
+        f"about {need} MB needed in {folder}, {free:.0f} MB free there: "
+        "make room, or set lmsv_env_dir to a folder on another disk",
+        "no_space",
+    )
+
+
+def used_mb(folder: Path) -> float:
+    """The size of the files under *folder*."""
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 (30 000 files)
+            except FileNotFoundError:
+                continue
+    return total / 1024**2
+
+
+def last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def shortened(line: str, length: int = 100) -> str:
+    return line if len(line) <= length else line[: length - 3] + "..."
