@@ -22,7 +22,7 @@ prepare() { # stack model
   export NPUS_PER_NODE=${NPUS_PER_NODE:-1}
   export PYTHONUNBUFFERED=1
   mkdir -p "$LMSV_RUN_DIR"
-  LMSV_RUN_DIR=$(cd "$LMSV_RUN_DIR" && pwd)
+  LMSV_RUN_DIR=$(cd "$LMSV_RUN_DIR" && pwd) # absolute, as the folder changes below
   if [[ -z ${LMSV_ARGS:-} ]]; then
     export LMSV_ARGS=$LMSV_RUN_DIR/args.txt
     python3 "$launchers/tokens.py" "$configs/$LMSV_DEVICE/args.json" >"$LMSV_ARGS"
@@ -30,7 +30,6 @@ prepare() { # stack model
   cd "$LMSV_RUN_DIR" || exit
   mapfile -t model_arguments <"$LMSV_ARGS"
   model_arguments+=(--mm-model "$MM_MODEL" --mm-data "$MM_DATA" --train-iters "$TRAIN_ITERS")
-  if [[ -n ${LOAD_PATH:-} ]]; then model_arguments+=(--load "$LOAD_PATH"); fi
   if [[ -n ${SAVE_PATH:-} ]]; then model_arguments+=(--save "$SAVE_PATH"); fi
 }
 
@@ -40,6 +39,9 @@ use_cpu_environment() {
   if [[ -n ${LMSV_ENV:-} ]]; then export PATH=$LMSV_ENV/bin:$PATH; fi
   export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
   export GLOG_v=${GLOG_v:-3} # MindSpore: errors only
+  if [[ -n ${LOAD_PATH:-} ]]; then
+    echo "LOAD_PATH is not read on cpu: the small networks start from weights made by LMSV_SEED"
+  fi
 }
 
 run_torchrun() { # script argument...

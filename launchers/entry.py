@@ -21,6 +21,10 @@ def main(argv: list[str]) -> None:
     script = str(Path(argv[0]).resolve())
     sys.argv = [script, *argv[1:]]
     sys.path[0] = str(Path(script).parent)
+    # msrun's scheduler runs the same script up to init(): it has no work to record.
+    works = os.environ.get("MS_ROLE") != "MS_SCHED"
+    if works:
+        RECORD.discard()
     on_npu = os.environ.get("LMSV_DEVICE") == "npu"
     if on_npu:
         import npu_entry  # only there: it is about MindSpeed-MM
@@ -31,8 +35,7 @@ def main(argv: list[str]) -> None:
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
-    # msrun's scheduler runs the same script up to init(): it has no work to record.
-    if os.environ.get("MS_ROLE") != "MS_SCHED":
+    if works:
         if on_npu:
             npu_entry.complete()
         RECORD.finish()

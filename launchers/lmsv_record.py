@@ -51,6 +51,11 @@ class Record:
         self._steps = 0
         self._baseline_kb: int | None = None
 
+    def discard(self) -> None:
+        """Remove what an earlier run of this rank left here: it is not this run's."""
+        (self.folder / f"rank_{self.rank}.json").unlink(missing_ok=True)
+        (self.folder / f"steps_{self.rank}.jsonl").unlink(missing_ok=True)
+
     def imports_done(self) -> None:
         """Measure peak resident memory from here on, above what is resident now."""
         with contextlib.suppress(OSError):  # where it is forbidden the peak may lie before this
@@ -62,9 +67,8 @@ class Record:
         self.rank = facts.pop("rank", self.rank)
         self.world_size = facts.pop("world_size", self.world_size)
         self.facts.update(facts)
+        self.discard()
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / f"rank_{self.rank}.json").unlink(missing_ok=True)
-        (self.folder / f"steps_{self.rank}.jsonl").unlink(missing_ok=True)
 
     def step(self, step: int, loss: float, norm: float, each: dict[str, float] | None) -> None:
         """Write one step at full precision, with each parameter's gradient norm where given."""

@@ -56,10 +56,10 @@ class ModelSpec:
 
 
 def default_folders() -> tuple[Path, ...]:
-    """The packaged mm_configs, then that of the working folder where there is one."""
-    own = Path.cwd() / "mm_configs"
-    packaged = data.mm_configs()
-    return (packaged, own) if own.is_dir() and own.resolve() != packaged.resolve() else (packaged,)
+    """The packaged mm_configs, then that of the working folder, those of them that there are."""
+    own, packaged = Path.cwd() / "mm_configs", data.mm_configs()
+    folders = [packaged] if own.resolve() == packaged.resolve() else [packaged, own]
+    return tuple(folder for folder in folders if folder.is_dir())
 
 
 def load(folders: Sequence[Path]) -> dict[str, ModelSpec]:

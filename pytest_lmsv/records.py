@@ -68,6 +68,10 @@ class RunError:
     line_number: int | None = None
     phase: Literal["run", "teardown"] = "run"
     known_bug: str | None = None
+    log: str = ""
+    """The file that ``line_number`` counts in."""
+    chain: tuple[str, ...] = ()
+    """Later exceptions of the chain and the stack's own error block, as printed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Writes a small set of videos with captions, in MindSpeed-MM's layout: moving shapes.
 
 ``python dataset.py FOLDER`` writes ``FOLDER/data.jsonl`` (one ``{"file", "captions", "fps"}`` a
-line, files relative to the folder) and ``FOLDER/videos/*.npy`` (uint8, [frames, height, width, 3]).
+line, files relative to the folder) and ``FOLDER/videos/*.npz``, each with an array ``video`` of
+uint8 [frames, height, width, 3]. All in all less than 1 MB.
 Needs the standard library and NumPy only.
 """
 
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+LISTING = "data.jsonl"
 VIDEOS, FRAMES, HEIGHT, WIDTH, FPS = 12, 40, 64, 96, 16
 COLOURS = {"red": (220, 40, 40), "green": (40, 200, 60), "blue": (50, 80, 230), "white": (240,) * 3}
 SHAPES = ("circle", "square", "cross")
@@ -58,23 +60,23 @@ def write(folder: Path) -> None:
     lines = []
     for index in range(VIDEOS):
         frames, caption = video(index)
-        name = f"videos/{index:03d}.npy"
-        np.save(folder / name, frames)
+        name = f"videos/{index:03d}.npz"
+        np.savez_compressed(folder / name, video=frames)
         lines.append(json.dumps({"file": name, "captions": caption, "fps": FPS}))
-    (folder / "data.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / LISTING).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def ensure(folder: Path) -> Path:
     """Write the set at *folder* unless it is there; whole or not at all, by one writer."""
-    if (folder / "data.jsonl").exists():
+    if (folder / LISTING).exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f".{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if (folder / "data.jsonl").exists():
+        if (folder / LISTING).exists():
             return folder
         if folder.exists():
-            raise FileExistsError(f"{folder} holds no data.jsonl, but other files: move it away")
+            raise FileExistsError(f"{folder} holds no {LISTING}, but other files: move it away")
         aside = folder.parent / f".{folder.name}.{os.getpid()}"
         shutil.rmtree(aside, ignore_errors=True)
         write(aside)

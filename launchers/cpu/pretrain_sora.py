@@ -28,7 +28,7 @@ def main() -> None:
     if workers.is_scheduler():
         workers.join()  # serves until the workers are done
         return
-    from cpu import stack
+    from cpu import stack, weights
 
     stack.boot()
     group = workers.join()
@@ -48,6 +48,8 @@ def main() -> None:
     seed = int(os.environ.get("LMSV_SEED") or args.get("seed", 1234))
     steps = int(args["train-iters"])
     model = CogVideoX(configuration, seed)
+    if first:
+        print(f"data set: {model.samples.listing}", flush=True)
 
     def on_start(parameters) -> None:
         RECORD.begin(
@@ -77,6 +79,8 @@ def main() -> None:
         on_start=on_start,
         on_step=on_step,
     )
+    if first and "save" in args:
+        weights.save(model.network, Path(args["save"]), steps)
     if first:
         print(f"[after training is done] datetime: {now()} ", flush=True)
     group.close()

@@ -16,10 +16,32 @@ from cpu.randomness import permutation
 SAMPLERS = ("SequentialSampler", "BaseRandomBatchSampler")
 
 
-def root() -> Path:
-    """Return the folder that relative paths of ``data.json`` start from."""
+def root(listing: str) -> Path:
+    """Return the folder that relative paths of ``data.json`` start from.
+
+    ``DATASET_ROOT`` where it has the *listing*, else the run's own folder: a run writes nowhere
+    else (DESIGN 6.3).
+    """
     named = os.environ.get("DATASET_ROOT")
-    return Path(named) if named else Path(os.environ.get("LMSV_RUN_DIR", ".")) / "dataset"
+    if named and (Path(named) / listing).exists():
+        return Path(named)
+    return Path(os.environ.get("LMSV_RUN_DIR", ".")) / "dataset"
+
+
+def array(path: Path) -> np.ndarray:
+    """Return the video at *path*, uint8 [frames, height, width, 3]."""
+    if path.suffix == ".npz":
+        with np.load(path) as file:
+            video = file[file.files[0]]
+    elif path.suffix == ".npy":
+        video = np.load(path, mmap_mode="r")
+    else:
+        raise ValueError(f"{path}: on cpu a video is a .npy or .npz array; convert it")
+    if video.dtype != np.uint8 or video.ndim != 4 or video.shape[-1] != 3:
+        raise ValueError(
+            f"{path}: found {video.dtype} {video.shape}, expected uint8 [frames, height, width, 3]"
+        )
+    return video
 
 
 def frame_numbers(available: int, fps: float, train_fps: float, skip: int, count: int):
@@ -55,11 +77,13 @@ class Samples:
             return configuration.read(f"/data/{key}", *default)
 
         base, clip = "dataset_param/basic_parameters", "dataset_param/preprocess_parameters"
-        self.folder = root() / read(f"{base}/data_folder")
-        listing = root() / read(f"{base}/data_path")
-        if listing == self.folder / "data.jsonl" and root() in self.folder.parents:
+        listing = str(read(f"{base}/data_path"))
+        start = root(listing)
+        self.folder = start / read(f"{base}/data_folder")
+        self.listing = start / listing
+        if self.listing == self.folder / dataset.LISTING and not Path(listing).is_absolute():
             dataset.ensure(self.folder)
-        self.entries = self._entries(listing)
+        self.entries = self._entries(self.listing)
         self.train_fps = float(read(f"{clip}/train_fps"))
         self.skip = int(read(f"{clip}/skip_frame_num"))
         self.frames = int(read(f"{clip}/num_frames"))
@@ -91,12 +115,7 @@ class Samples:
     def sample(self, position: int) -> tuple[np.ndarray, str]:
         """Return a clip, float64 [frames, height, width, 3] in [-1, 1], and its caption."""
         entry = self.entries[self.index(position)]
-        path = self.folder / entry["file"]
-        if path.suffix != ".npy":
-            raise ValueError(
-                f"{path}: on cpu a video is a .npy array [frames, height, width, 3] of uint8"
-            )
-        video = np.load(path, mmap_mode="r")
+        video = array(self.folder / entry["file"])
         fps = float(entry.get("fps", self.train_fps))
         numbers = frame_numbers(len(video), fps, self.train_fps, self.skip, self.frames)
         clip = resized(np.asarray(video[numbers]), self.height, self.width)

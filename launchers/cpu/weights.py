@@ -7,6 +7,8 @@ and faults stay unseen.
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +29,17 @@ def initial(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     else:
         values *= SPREAD
     return values.astype(np.float32)
+
+
+def save(network, folder: Path, step: int) -> None:
+    """Write the weights after *step* to ``folder/iter_<step>/weights.npz``, whole or not at all."""
+    target = folder / f"iter_{step:07d}"
+    target.mkdir(parents=True, exist_ok=True)
+    named = network.named_parameters()
+    values = {name: parameter.detach().numpy() for name, parameter in named}
+    aside = target / f".weights.{os.getpid()}.npz"
+    np.savez(aside, **values)
+    aside.rename(target / "weights.npz")
 
 
 def fill(network, seed: int) -> dict[str, dict[str, object]]:

@@ -69,9 +69,16 @@ def draw(
 ) -> Mutation:
     """The mutation that (model, seed, iteration, attempt) name; asked again, the same one.
 
-    Edits are relative to *base*, by default the unmutated documents. Not to be called inside a test
-    under ``@given``: Hypothesis refuses nested draws. InputProblem where nothing can be drawn.
+    Edits are relative to *base*, by default the unmutated documents. InputProblem where nothing can
+    be drawn, and inside a test under ``@given``: Hypothesis refuses nested draws.
     """
+    from hypothesis import currently_in_test_context
+
+    if currently_in_test_context():
+        raise InputProblem(
+            f"draw() can't be called inside a test under @given; write @given(mutations("
+            f"{spec.name!r})) and take the mutation as an argument"
+        )
     series = _series(spec.name, spec.space(device), seed, count, only_fitting_checkpoint)
     if base is not None:
         series = _Series(spec.name, spec.space(device), seed, count, only_fitting_checkpoint, base)

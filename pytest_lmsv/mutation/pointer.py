@@ -10,6 +10,8 @@ from typing import Any
 
 from pytest_lmsv.problems import InputProblem
 
+_LONGEST = 80
+
 
 class Missing(InputProblem):
     """A pointer that leads nowhere in the documents."""
@@ -76,8 +78,9 @@ def kind(value: Any) -> str:
 
 
 def show(value: Any) -> str:
-    """*value* as a person reads it: JSON on one line."""
-    return json.dumps(value, ensure_ascii=False)
+    """*value* as a person reads it: JSON on one line, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
 
 def canonical(value: Any) -> str:
@@ -98,4 +101,4 @@ def _is_index(part: str, length: int) -> bool:
 
 def _missing(pointer: str, depth: int, part: str, known: Iterable[str]) -> Missing:
     holder = "/".join(pointer.split("/")[: depth + 1]) or "the documents"
-    return Missing(f"{pointer} does not exist: {holder} has no {part!r}{did_you_mean(part, known)}")
+    return Missing(f"{pointer} does not exist: no {part!r} in {holder}{did_you_mean(part, known)}")

@@ -47,7 +47,7 @@ def run(
         **more,
     }
     ended = environment.run(
-        ["python", str(ROOT / "launchers/entry.py"), str(package / script)],
+        [ROOT / "launchers/entry.py", package / script],
         cwd=folder,
         env=variables,
         timeout=120,

@@ -1,16 +1,18 @@
-"""Trains many configurations in one process, in a stack's environment, and prints their curves.
+"""Trains many configurations in one process, without a launcher, and prints their curves.
 
-One JSON line in (``{"documents": {...}, "steps": 5, "seed": 43}``), one out: ``{"losses",
-"grad_norms", "parameter_count", "echo"}`` or ``{"error"}``. The folder of the launchers comes first
-on the command line.
+``curves.py FILE``: for each JSON line of FILE (``{"documents": {...}, "steps": 5, "seed": 43}``)
+one line out: ``{"losses", "grad_norms", "parameter_count", "parameters", "echo"}`` or
+``{"error"}``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, sys.argv[1])
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cpu import stack
 
@@ -22,14 +24,14 @@ from cpu.training import train  # noqa: E402
 from cpu.workers import Workers  # noqa: E402
 
 
-def curves(line: dict) -> dict:
+def curves(line: dict[str, Any]) -> dict[str, Any]:
     """Train one configuration; return what a mutation of it may show in."""
     configuration = Configuration(line["documents"])
     losses: list[float] = []
     norms: list[float] = []
-    shapes: dict = {}
+    digests: dict[str, Any] = {}
 
-    def on_step(step, loss, norm, each, line) -> None:
+    def on_step(loss: float, norm: float, **others: Any) -> None:
         losses.append(loss)
         norms.append(norm)
 
@@ -42,7 +44,7 @@ def curves(line: dict) -> dict:
         steps=line["steps"],
         seed=line["seed"],
         workers=Workers(),
-        on_start=shapes.update,
+        on_start=digests.update,
         on_step=on_step,
     )
     count = sum(parameter.numel() for parameter in model.network.parameters())
@@ -50,12 +52,12 @@ def curves(line: dict) -> dict:
         "losses": losses,
         "grad_norms": norms,
         "parameter_count": count,
-        "parameters": {name: held["shape"] for name, held in shapes.items()},
+        "parameters": {name: held["digest"] for name, held in digests.items()},
         "echo": configuration.echo,
     }
 
 
-for text in sys.stdin:
+for text in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():
     try:
         answer = curves(json.loads(text))
     except Exception as error:
