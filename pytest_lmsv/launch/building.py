@@ -131,6 +131,7 @@ def build(
         (building / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         size = used_mb(building)
         building.rename(place)
+        step.log.unlink()
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
@@ -240,8 +241,8 @@ class Step:
 
 
 def relocate(building: Path, place: Path) -> None:
-    """Put the final path into the scripts and settings that hold the building's (all are text)."""
-    old, new = os.fsencode(building), os.fsencode(place)
+    """Give the scripts and settings that hold the building's name (all are text) the final one."""
+    old, new = os.fsencode(building.name), os.fsencode(place.name)
     for path in [building / "pyvenv.cfg", *(building / "bin").iterdir()]:
         if path.is_symlink() or not path.is_file():
             continue
@@ -268,12 +269,12 @@ def no_space(pins: Pins, folder: Path) -> EnvironmentProblem:
 
 
 def used_mb(folder: Path) -> float:
-    """The size of the files under *folder*."""
+    """What the files under *folder* take on disk."""
     total = 0
     for root, _, names in os.walk(folder):
         for name in names:
             try:
-                total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118 (30 000 files)
+                total += os.lstat(f"{root}/{name}").st_blocks * 512
             except FileNotFoundError:
                 continue
     return total / 1024**2
