@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,12 +64,35 @@ def run(
     )
 
 
-def test_training_leaves_a_record_of_what_it_began_with_and_did(
-    pta_env: StackEnvironment, tmp_path: Path
-) -> None:
-    status, stderr, record, steps = run(pta_env, tmp_path / "a", "pretrain_vlm.py", MODEL)
-    assert status == 0, stderr
-    assert record is not None
+@pytest.fixture(scope="module")
+def trained(
+    pta_env: StackEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Record and steps of a training under the given variables; each kind of run is made once."""
+    made: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {}
+
+    def train(name: str, **more: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        if name not in made:
+            folder = tmp_path_factory.mktemp("runs") / name
+            status, stderr, record, steps = run(pta_env, folder, "pretrain_vlm.py", MODEL, **more)
+            assert status == 0, stderr
+            assert record is not None
+            made[name] = record, steps
+        return made[name]
+
+    return train
+
+
+Trained = Callable[..., tuple[dict[str, Any], list[dict[str, Any]]]]
+SHARED = {"LMSV_SHARED_RANDOMNESS": "on"}
+
+
+def digests(record: dict[str, Any]) -> dict[str, str]:
+    return {name: held["digest"] for name, held in record["parameters"].items()}
+
+
+def test_training_leaves_a_record_of_what_it_began_with_and_did(trained: Trained) -> None:
+    record, steps = trained("shared", **SHARED)
     assert record["steps"] == 3
     assert [step["step"] for step in steps] == [1, 2, 3]
     assert all(math.isfinite(step["loss"]) and step["grad_norm"] > 0 for step in steps)
@@ -77,38 +101,24 @@ def test_training_leaves_a_record_of_what_it_began_with_and_did(
     assert record["versions"]["torch"]
 
 
-def test_fresh_weights_belong_to_seed_and_name_and_not_to_torch(
-    pta_env: StackEnvironment, tmp_path: Path
-) -> None:
-    def digests(name: str, **more: str) -> dict[str, str]:
-        record = run(pta_env, tmp_path / name, "pretrain_vlm.py", MODEL, **more)[2]
-        assert record is not None
-        return {key: held["digest"] for key, held in record["parameters"].items()}
-
-    assert digests("a") == digests("b") != digests("c", LMSV_SEED="44")
-    own = digests("d", LMSV_FRESH_WEIGHTS="0")
-    assert own != digests("e", LMSV_FRESH_WEIGHTS="0")
+def test_fresh_weights_belong_to_the_seed_and_not_to_torch(trained: Trained) -> None:
+    one, again = trained("shared", **SHARED)[0], trained("again", **SHARED)[0]
+    other = trained("seed", **SHARED, LMSV_SEED="44")[0]
+    own = trained("own", LMSV_FRESH_WEIGHTS="0")[0]
+    assert digests(one) == digests(again)
+    assert digests(one) != digests(other)
+    assert digests(one) != digests(own)
 
 
-def test_shared_randomness_makes_two_runs_the_same(
-    pta_env: StackEnvironment, tmp_path: Path
-) -> None:
-    def losses(name: str, **more: str) -> list[float]:
-        steps = run(pta_env, tmp_path / name, "pretrain_vlm.py", MODEL, **more)[3]
-        return [step["loss"] for step in steps]
-
-    shared = {"LMSV_SHARED_RANDOMNESS": "on"}
-    assert losses("a", **shared) == losses("b", **shared)
-    assert losses("c") != losses("d")
-    assert losses("e", **shared, LMSV_SEED="44") != losses("f", **shared)
+def test_shared_randomness_makes_two_runs_the_same(trained: Trained) -> None:
+    one, again = trained("shared", **SHARED)[1], trained("again", **SHARED)[1]
+    assert one == again
+    assert one != trained("seed", **SHARED, LMSV_SEED="44")[1]
+    assert len({step["loss"] for step in one}) == 3
 
 
-def test_the_echo_holds_what_was_read_and_only_that(
-    pta_env: StackEnvironment, tmp_path: Path
-) -> None:
-    record = run(pta_env, tmp_path / "a", "pretrain_vlm.py", MODEL)[2]
-    assert record is not None
-    echo = record["echo"]
+def test_the_echo_holds_what_was_read_and_only_that(trained: Trained) -> None:
+    echo = trained("shared", **SHARED)[0]["echo"]
     assert echo["/model/text_decoder/hidden_size"] == 5
     assert echo["/model/dtype"] == "fp32"
     assert "/model/text_decoder/num_key_value_heads" not in echo
