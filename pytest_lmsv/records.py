@@ -46,12 +46,11 @@ class Metrics:
     """The figures of one run. A missing figure stays missing: None or an empty curve."""
 
     losses: tuple[tuple[int, float], ...] = ()
+    """A loss that vanished beside NaN iterations or a NaN grad norm is NaN here (DESIGN 5.1)."""
     grad_norms: tuple[tuple[int, float], ...] = ()
     step_time_ms: tuple[tuple[int, float], ...] = ()
     memory_mb: float | None = None
     generation_s: float | None = None
-    nan_steps: tuple[int, ...] = ()
-    """Steps whose loss vanished while NaN iterations or a NaN grad norm appeared (DESIGN 5.1)."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where each figure came from, as ``{"memory_mb": "rss, completion records"}``."""
 

@@ -18,7 +18,7 @@ from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.launch import environments
+from pytest_lmsv.launch import installed, pins
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
@@ -123,7 +123,7 @@ def bugs_of(config: pytest.Config) -> tuple[KnownBug, ...]:
     """Return the entries of every known_bugs.yaml beside the models."""
     if BUGS not in config.stash:
         paths = [folder / "known_bugs.yaml" for folder in _config_folders(config)]
-        config.stash[BUGS] = known_bugs.load([path for path in paths if path.is_file()])
+        config.stash[BUGS] = known_bugs.load(tuple(path for path in paths if path.is_file()))
     return config.stash[BUGS]
 
 
@@ -148,8 +148,8 @@ def versions_of(config: pytest.Config, stack: Stack) -> Mapping[str, str]:
     settings = settings_of(config)
     named = settings.pta_env if stack == "pta" else settings.msa_env
     if named is None and settings.device == "cpu":
-        return environments.pinned(stack)
-    return environments.installed(Path(named)) if named and Path(named).is_dir() else {}
+        return pins.pinned(stack)
+    return installed.versions(Path(named)) if named and Path(named).is_dir() else {}
 
 
 def replayed_mutation(config: pytest.Config) -> Mutation | None:
@@ -168,13 +168,10 @@ def check(config: pytest.Config) -> None:
         expected_bugs(config, model.name)
         if not hasattr(config, "workerinput") and replayed_mutation(config) is None:
             settings = settings_of(config)
-            draw.draw(
+            draw.mutations(
                 model,
-                settings.device,
-                seed=settings.seed,
-                iteration=1,
-                attempt=1,
                 count=settings.mutations,
+                device=settings.device,
                 only_fitting_checkpoint=settings.load_path is not None,
             )
         for side in sides(settings_of(config).compare):

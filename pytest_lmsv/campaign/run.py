@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_lmsv import data
@@ -13,6 +13,7 @@ from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.progress import Reporter
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.judge.outcome import run_record
 from pytest_lmsv.launch import local
@@ -24,7 +25,7 @@ from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
-NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_", "VIRTUAL_ENV")
+NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_")
 """What the pytest process has in its environment and a run must not see."""
 
 
@@ -58,6 +59,7 @@ class Runner:
             run_id=run_id,
             time_limit=settings.pta_timeout if side.stack == "pta" else settings.msa_timeout,
             silence_limit=settings.silence_timeout,
+            outputs=(run_folder / "msrun_log",),
         )
         follower = Follower(log)
 
@@ -66,6 +68,7 @@ class Runner:
             if progress is not None:
                 self.reporter.step(progress.step, progress.loss)
 
+        began = time.time()
         self.reporter.begin(spec.name, place.name, side.label, settings.steps)
         try:
             ended = local.run(job, watch)
@@ -74,24 +77,39 @@ class Runner:
             place.keep_run(side)
         workers = sorted(place.kept(side, "msrun_log").glob("*.log"))
         record = place.kept(side, "record")
-        return run_record(
+        found = run_record(
             stack=side.stack,
-            nodes=1,
             kind=spec.kind,
-            device=settings.device,
+            logs=(log, *workers),
             steps=settings.steps,
-            paths=(log, *workers),
+            exit_status=ended.exit_status,
+            reason=ended.reason,
+            seconds=ended.seconds,
             record=record if record.exists() else None,
             run_id=run_id,
-            ended=ended,
-            known_bugs=self.known_bugs,
+            since=began,
         )
+        return self._named(found, spec)
+
+    def _named(self, run: RunRecord, spec: ModelSpec) -> RunRecord:
+        """Return *run* with the known bug that its error is, where it is one."""
+        if run.error is None:
+            return run
+        bug = known_bugs.match(
+            self.known_bugs,
+            run.error,
+            stack=run.stack,
+            device=self.settings.device,
+            model=spec.name,
+        )
+        return run if bug is None else replace(run, error=replace(run.error, known_bug=bug.id))
 
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
         """Return the environment of a run, complete: the contract of DESIGN 6.3."""
         settings, layout = self.settings, spec.layouts[self.settings.device]
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(NOT_PASSED_ON)}
         environment = self.environments[side.stack]
+        given = environment.variables().items()
+        inherited = {name: text for name, text in given if not name.startswith(NOT_PASSED_ON)}
         contract = {
             "LMSV_DEVICE": settings.device,
             "LMSV_RUN_ID": run_id,
@@ -121,7 +139,7 @@ class Runner:
             "MSA_NAME": settings.msa_env,
         }
         contract.update({name: str(value) for name, value in site.items() if value is not None})
-        return {**environment.variables(inherited), **contract}
+        return {**inherited, **contract}
 
 
 def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:

@@ -67,7 +67,7 @@ def accuracy(
     """Return whether the last loss that both report differs by less than *tolerance*."""
     if kind == "inference":
         return _not_available("accuracy", "an inference has no loss")
-    ours, theirs = curve(baseline), curve(compare)
+    ours, theirs = dict(baseline.metrics.losses), dict(compare.metrics.losses)
     common = sorted(ours.keys() & theirs.keys())
     if not common:
         missing = [label for label, found in zip(labels, (ours, theirs), strict=True) if not found]
@@ -108,14 +108,6 @@ def accuracy(
     )
 
 
-def curve(run: RunRecord) -> dict[int, float]:
-    """Return the loss of each step; a step whose loss vanished is NaN there (DESIGN 6.2)."""
-    losses = dict(run.metrics.losses)
-    for step in run.metrics.nan_steps:
-        losses.setdefault(step, math.nan)
-    return losses
-
-
 def run_time_ms(metrics: Metrics, kind: Kind) -> float | None:
     """Return the time that performance compares, in ms.
 
@@ -132,7 +124,7 @@ def run_time_ms(metrics: Metrics, kind: Kind) -> float | None:
 
 def has_finite_loss(run: RunRecord) -> bool:
     """Return whether every loss of *run* is a finite number (a baseline with others is invalid)."""
-    return all(math.isfinite(loss) for loss in curve(run).values())
+    return all(math.isfinite(loss) for _, loss in run.metrics.losses)
 
 
 def _no_more(

@@ -13,6 +13,8 @@ from pathlib import Path
 from pytest_lmsv.launch.pins import PythonVersion
 from pytest_lmsv.problems import EnvironmentProblem
 
+PLATFORM = sys.platform
+RUNNING: PythonVersion = sys.version_info[:2]
 MACHINES = ("x86_64", "aarch64")
 PROBE = """
 import importlib.util, json, os, platform, sys
@@ -73,9 +75,9 @@ def find(
     EnvironmentProblem, one line, if there is none, or if the *named* one does not do.
     """
     versions = [version for group in groups for version in group]
-    if sys.platform != "linux":
+    if PLATFORM != "linux":
         raise EnvironmentProblem(
-            f"{wanted_for}: the CPU stacks have wheels for Linux, this is {sys.platform}"
+            f"{wanted_for}: the CPU stacks have wheels for Linux, this is {PLATFORM}"
         )
     if named is not None:
         return checked(named, versions, wanted_for)
@@ -118,7 +120,7 @@ def spoken(versions: Sequence[PythonVersion]) -> str:
 
 def candidates(group: Sequence[PythonVersion]) -> Iterator[Path]:
     """Pythons that may be of these versions, the likeliest first; each only if it exists."""
-    if sys.version_info[:2] in group:
+    if RUNNING in group:
         yield Path(getattr(sys, "_base_executable", None) or sys.executable)
     names = [f"python{major}.{minor}" for major, minor in group]
     folders = [Path(part) for part in os.environ.get("PATH", "").split(os.pathsep) if part]

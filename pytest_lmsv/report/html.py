@@ -45,8 +45,8 @@ class Columns:
 
 
 def texts(report: pytest.TestReport) -> dict[str, str]:
-    """Return the properties of *report* by name."""
-    return {name: str(value) for name, value in report.user_properties}
+    """Return the properties of *report* by name; a report of a failed collection has none."""
+    return {name: str(value) for name, value in getattr(report, "user_properties", ())}
 
 
 def header_cells() -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
-from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.effect import not_reached
 from pytest_lmsv.judge.findings import Finding, findings, first_line, in_gate
 from pytest_lmsv.judge.known_bugs import KnownBug
@@ -101,9 +101,18 @@ def covers(bug: KnownBug, finding: Finding) -> bool:
     """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
     if finding.error is not None:
         return bug.signature is not None and finding.error.known_bug == bug.id
-    if finding.verdict is not None and bug.verdict == finding.verdict.name:
-        return known_bugs.within_limit(bug, finding.verdict)
-    return False
+    if finding.verdict is None or bug.verdict != finding.verdict.name:
+        return False
+    return bug.limit is None or relative(finding.verdict) < bug.limit
+
+
+def relative(verdict: Verdict) -> float:
+    """Return the difference of *verdict* relative to the baseline; infinite without a figure."""
+    if verdict.difference is None:
+        return math.inf
+    if verdict.unit == "relative":
+        return verdict.difference
+    return verdict.difference / verdict.baseline if verdict.baseline else math.inf
 
 
 def _error_lines(run: RunRecord | None) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from pytest_lmsv import session
 from pytest_lmsv.launch import environments
 from pytest_lmsv.launch.environments import StackEnvironment
+from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.records import Stack
 from pytest_lmsv.report.live import LIVE
 
@@ -30,7 +31,7 @@ def environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
             stack,
             settings.env_dir or environments.default_folder(),
             named=Path(named) if named else None,
-            python=settings.python,
+            python=Path(settings.python) if settings.python else None,
             say=live.say if live is not None else _to_stderr,
         )
     return known[stack]
@@ -48,16 +49,17 @@ def build_missing(config: pytest.Config) -> None:
     settings = session.settings_of(config)
     if settings.device != "cpu":
         return
-    named = {"pta": settings.pta_env, "msa": settings.msa_env}
     folder = settings.env_dir or environments.default_folder()
+    named = {"pta": settings.pta_env, "msa": settings.msa_env}
+    python = Path(settings.python) if settings.python else None
     wanted: list[Stack] = sorted(set(settings.sides))
     missing = [
         stack
         for stack in wanted
-        if named[stack] is None and not environments.is_built(stack, folder, python=settings.python)
+        if named[stack] is None and environments.existing(stack, folder, python=python) is None
     ]
     if missing:
-        size = sum(environments.SIZE_MB[stack] for stack in missing) / 1024
+        size = sum(PINS[stack].installed_mb for stack in missing) / 1024
         config.stash[LIVE].say(
             f"lmsv: first use on this machine: installing {' and '.join(missing)}, {size:.1f} GB, "
             f"under {folder}; `lmsv setup cpu` does it ahead of time"

@@ -50,10 +50,11 @@ class Lines:
             reporter.ensure_newline()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        # Our own line says more than a letter; the outcome is counted all the same.
+        # Our own line says more than a letter.
         if self._config.get_verbosity() != 0 or not is_ours(report) or report.when != "call":
             return None
-        return category(report), "", ""
+        name = category(report)
+        return name, "", OUTCOMES[name]
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -111,7 +112,7 @@ def test_line(report: pytest.TestReport) -> str:
 
 def is_ours(report: pytest.TestReport) -> bool:
     """Return whether *report* is of a test that filled an iteration."""
-    return any(name == "lmsv.model" for name, _ in report.user_properties)
+    return "lmsv.model" in texts(report)
 
 
 def closing(campaign: Campaign) -> Iterator[str]:

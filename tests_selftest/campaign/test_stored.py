@@ -36,7 +36,6 @@ metrics = st.builds(
     step_time_ms=curves,
     memory_mb=st.none() | numbers,
     generation_s=st.none() | numbers,
-    nan_steps=st.lists(st.integers(), max_size=2).map(tuple),
     sources=st.dictionaries(texts, texts, max_size=2),
 )
 parameters = st.builds(

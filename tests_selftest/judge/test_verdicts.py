@@ -52,12 +52,6 @@ def test_accuracy(
     assert verdict.result != "N/A" or verdict.reason
 
 
-def test_a_vanished_loss_is_a_nan_loss() -> None:
-    msa = run("msa", losses=curve(1.0), nan_steps=(2,))
-    verdict = accuracy(run(losses=curve(1.0, 1.0)), msa, "training")
-    assert verdict.result == "NG"
-
-
 def test_an_inference_has_no_accuracy() -> None:
     verdict = accuracy(run(losses=curve(1.0)), run("msa", losses=curve(1.0)), "inference")
     assert (verdict.result, verdict.reason) == ("N/A", "an inference has no loss")
