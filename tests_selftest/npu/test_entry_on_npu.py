@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from mindspeed_standin import write
-from standin import ROOT
+
+from tests_selftest.npu.mindspeed_standin import write
+from tests_selftest.npu.standin import ROOT
 
 if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from standin import MODELS, ROOT, build, given, golden_file, nodes, start
 
 from pytest_lmsv import catalog
+from tests_selftest.npu.standin import MODELS, ROOT, build, given, golden_file, nodes, start
 
 STACKS = ("pta", "msa")
 EVERY = [(stack, model) for model in MODELS for stack in STACKS]
