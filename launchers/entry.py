@@ -25,12 +25,19 @@ def main(argv: list[str]) -> None:
     works = os.environ.get("MS_ROLE") != "MS_SCHED"
     if works:
         RECORD.discard()
+    on_npu = os.environ.get("LMSV_DEVICE") == "npu"
+    if on_npu:
+        import npu_entry  # only there: it is about MindSpeed-MM
+
+        npu_entry.install(Path(script).name)
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
     if works:
+        if on_npu:
+            npu_entry.complete()
         RECORD.finish()
 
 

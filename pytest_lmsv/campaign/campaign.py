@@ -107,6 +107,7 @@ class Campaign:
             run = archive.read_run(place.folder)
             if run is None:
                 place.clear()
+                runner.write_datasets(spec)
                 place.write_inputs(spec.documents(self.settings.device), spec.stack_overrides)
                 try:
                     run = run_until_settled(runner, spec, side, place)
@@ -115,6 +116,8 @@ class Campaign:
                         f"the unmutated configuration of {spec.name}: {problem}", problem.category
                     ) from None
                 archive.write_run(place.folder, run)
+                if self.settings.save_weights != "always":
+                    place.remove_weights()
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -161,6 +164,8 @@ class Campaign:
             )
         )
         archive.write_iteration(filled.place.folder, record)
+        if self.settings.save_weights == "abnormal" and not record.findings:
+            filled.place.remove_weights()
         return record
 
     def judged(self, record: IterationRecord) -> IterationRecord:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_lmsv import data
 from pytest_lmsv.launch.pins import PINS
 
 TOY_RUN = Path(__file__).with_name("toy_run.py")
@@ -124,3 +125,9 @@ def _environment(folder: Path, packages: dict[str, str]) -> None:
         info = site / f"{name}-{number}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Name: {name}\nVersion: {number}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def packaged_test() -> Path:
+    """The test that a project without one of its own runs."""
+    return data.test_models() / "test_alignment.py"
