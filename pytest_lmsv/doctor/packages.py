@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_lmsv.doctor.rows import Row, fail, ok, warn
-from pytest_lmsv.doctor.site import DEFAULT_NAMES, Site, environment_folder
+from pytest_lmsv.doctor.site import Site, environment_folder
 from pytest_lmsv.launch import ascend, installed
 from pytest_lmsv.records import Stack
 
@@ -61,7 +61,7 @@ def checks(site: Site) -> Iterator[Row]:
     code = ascend.mindspeed_mm(site.mindspeed_mm) if site.mindspeed_mm else None
     version = ascend.mindspeed_mm_version(code) if code else None
     for stack in site.sides:
-        name = site.environments.get(stack) or DEFAULT_NAMES[stack]
+        name = site.environments.get(stack) or ascend.DEFAULT_NAMES[stack]
         folder = environment_folder(site, stack)
         label = f"{stack} environment"
         if folder is None:

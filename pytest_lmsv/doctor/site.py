@@ -18,8 +18,6 @@ from pytest_lmsv.records import Device, Stack
 from pytest_lmsv.settings import Settings
 from pytest_lmsv.task6_config import MultiNode
 
-DEFAULT_NAMES: Mapping[Stack, str] = {"pta": "mindspeed", "msa": "msadapter"}
-
 
 @dataclass(frozen=True)
 class Site:
@@ -145,7 +143,7 @@ def environment_folder(site: Site, stack: Stack) -> Path | None:
     """The folder of *stack*'s environment as it is on this machine, None where there is none."""
     named = site.environments.get(stack)
     if site.device == "npu":
-        return ascend.conda_environment(named or DEFAULT_NAMES[stack])
+        return ascend.conda_environment(named or ascend.DEFAULT_NAMES[stack])
     if named:
         return ascend.conda_environment(named) or (Path(named) if Path(named).is_dir() else None)
     made = environments.existing(stack, site.env_dir or environments.default_folder())
