@@ -121,7 +121,10 @@ def _model(file: Path) -> ModelSpec:
             entry.fail("entry", f"nothing for {device}, which has documents; add {device}: ...")
     documents: dict[str, Any] = {device: _documents(file.parent / device) for device in devices}
     spaces = spacefile.read(file.parent / "space.yaml", name, documents, layouts)
-    overrides = {stack: _override(part, documents) for stack, part in _stacks(entry)}
+    overrides = {
+        stack: _override(part, spaces)
+        for stack, part in entry.parts("stack_overrides", ("pta", "msa"))
+    }
     return ModelSpec(
         name=name,
         aliases=tuple(entry.names("aliases")),
@@ -137,20 +140,24 @@ def _model(file: Path) -> ModelSpec:
     )
 
 
-def _stacks(entry: Entry) -> list[tuple[str, Entry]]:
-    return entry.parts("stack_overrides", ("pta", "msa"))
-
-
-def _override(part: Entry, documents: Mapping[str, Any]) -> dict[str, Any]:
-    """The overridden values, each of a path that some device's documents have."""
+def _override(part: Entry, spaces: Mapping[str, Space]) -> dict[str, Any]:
+    """The overridden values: of paths that some device's documents have and that are not drawn."""
     for path in part.value:
-        for number, tree in enumerate(documents.values(), start=1):
+        missing = []
+        for space in spaces.values():
             try:
-                pointer.get(tree, path)
-                break
+                pointer.get(space.documents, path)
             except InputProblem as problem:
-                if number == len(documents):
-                    part.fail(path, f"{problem}; correct the path")
+                missing.append(problem)
+            for drawn in (other for key in space.drawn() for other in key.paths):
+                if pointer.within(drawn, path) or pointer.within(path, drawn):
+                    part.fail(
+                        path,
+                        f"space.yaml mutates {drawn} on {space.device}, which would not reach this "
+                        "stack; drop the override, or make the key dead with that reason",
+                    )
+        if len(missing) == len(spaces):
+            part.fail(path, f"{missing[0]}; correct the path")
     return dict(part.value)
 
 

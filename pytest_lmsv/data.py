@@ -7,6 +7,7 @@ editable install they lie beside the package (DESIGN 6.1).
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any, NoReturn
@@ -64,15 +65,20 @@ def read_json(path: Path) -> Any:
         line = _line(text, text.find(constant))
         raise InputProblem(f"{path}: line {line}: {constant} is not JSON; write a number or null")
 
+    def finite(number: str) -> float:
+        return float(number) if math.isfinite(float(number)) else refuse(number)
+
     try:
-        value = json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse, parse_float=finite)
     except json.JSONDecodeError as error:
         raise InputProblem(
             f"{path}: line {error.lineno}: broken JSON ({error.msg}, column {error.colno}); "
             "correct this line or the end of the one before"
         ) from None
-    except RecursionError:
-        raise InputProblem(f"{path}: is nested too deeply; write it flatter") from None
+    except (RecursionError, ValueError) as error:
+        # Too deep, or a whole number of thousands of digits.
+        text = " ".join(str(error).split())
+        raise InputProblem(f"{path}: can't be read as JSON ({text}); write it simpler") from None
     if double:
         key, line = double
         raise InputProblem(f"{path}: line {line}: key {key!r} is written twice; remove one of them")
@@ -96,7 +102,7 @@ def read_yaml(path: Path) -> Any:
         if "written twice" not in problem:
             problem = f"broken YAML ({problem}); check its indentation, quotes and brackets"
         raise InputProblem(f"{path}: line {line}: {problem}") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         text = " ".join(str(error).split())
         raise InputProblem(f"{path}: broken YAML ({text}); correct it") from None
 
@@ -130,6 +136,8 @@ def _loader() -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()
             for name, _ in node.value:
+                if not isinstance(name, yaml.ScalarNode):
+                    continue
                 if name.value in seen:
                     raise yaml.MarkedYAMLError(
                         problem=f"key {name.value!r} is written twice; remove one of them",

@@ -57,7 +57,7 @@ def settings_of(config: pytest.Config) -> Settings:
 def _ini(config: pytest.Config, option: Option) -> Any:
     try:
         return config.getini(option.ini)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, pytest.UsageError) as problem:
         raise InputProblem(f"ini {option.ini}: {problem}; give {option.parse.__doc__}") from None
 
 
@@ -166,8 +166,10 @@ def check(config: pytest.Config) -> None:
     """Find all bad input that can be found before any run; raises InputProblem for the first."""
     for model in models_of(config).values():
         expected_bugs(config, model.name)
-        if not hasattr(config, "workerinput") and replayed_mutation(config) is None:
-            settings = settings_of(config)
+        settings, given = settings_of(config), replayed_mutation(config)
+        if given is not None:
+            apply.apply(model.documents(settings.device), given.edits)
+        elif not hasattr(config, "workerinput"):
             draw.mutations(
                 model,
                 count=settings.mutations,

@@ -17,19 +17,24 @@ from cpu.randomness import Draws, generator
 FRAMES_PER_LATENT = 4
 END, PADDING = 1, 0
 VOCABULARY = 512
+MOST_CHANNELS = 64
+GAIN = 2.0
+"""Brings the latents of the project's own videos near unit variance."""
 
 
 class VideoEncoder:
-    """Pools space and time as CogVideoX's causal VAE does (4 x 8 x 8), and projects the pools."""
+    """Compresses 4 x 8 x 8 as CogVideoX's causal VAE does: frames pooled, cells projected."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.channels = int(configuration.read("/model/ae/z_channels"))
         halvings = configuration.read("/model/ae/encoder_spatial_downsample")
         self.space = 2 ** sum(1 for halving in halvings if halving)
-        self.projection = generator("video encoder").standard_normal((64, 12))[: self.channels]
+        pixels = 3 * self.space**2
+        projection = generator("video encoder", pixels).standard_normal((MOST_CHANNELS, pixels))
+        self.projection = (projection[: self.channels].T * GAIN / pixels**0.5).astype(np.float32)
 
     def encode(self, video: np.ndarray) -> np.ndarray:
-        """Return float32 latents [channels, frames, height, width] of [frames, h, w, 3] in [-1, 1].
+        """Return float32 latents [channels, frames, rows, columns] of uint8 [frames, h, w, 3].
 
         The first frame stands alone, as in a causal encoder.
         """
@@ -40,17 +45,12 @@ class VideoEncoder:
                 f"{FRAMES_PER_LATENT}k+1, height and width multiples of {self.space}"
             )
         rows, columns = height // self.space, width // self.space
-        cells = video.reshape(frames, rows, self.space, columns, self.space, 3)
-        pools = [
-            cells.mean(axis=(2, 4)),
-            cells.std(axis=(2, 4)),
-            (cells[:, :, 1:] - cells[:, :, :-1]).mean(axis=(2, 4)) * self.space,
-            (cells[:, :, :, :, 1:] - cells[:, :, :, :, :-1]).mean(axis=(2, 4)) * self.space,
-        ]
-        features = np.concatenate(pools, axis=-1)
-        groups = features[1:].reshape(-1, FRAMES_PER_LATENT, rows, columns, features.shape[-1])
-        pooled = np.concatenate([features[:1], groups.mean(axis=1)])
-        return np.einsum("cf,trwf->ctrw", self.projection, pooled).astype(np.float32)
+        groups = video[1:].reshape(-1, FRAMES_PER_LATENT, height, width, 3)
+        pooled = groups.sum(axis=1, dtype=np.uint16) / np.float32(FRAMES_PER_LATENT)
+        pooled = np.concatenate([video[:1].astype(np.float32), pooled]) / np.float32(127.5) - 1
+        cells = pooled.reshape(len(pooled), rows, self.space, columns, self.space, 3)
+        cells = cells.transpose(0, 1, 3, 2, 4, 5).reshape(len(pooled), rows, columns, -1)
+        return np.ascontiguousarray((cells @ self.projection).transpose(3, 0, 1, 2))
 
 
 class TextEncoder:

@@ -44,12 +44,12 @@ def main() -> None:
         args=args, model=args["mm-model"], data=args["mm-data"]
     )
     if first:
-        print(dumped(args), flush=True)
+        say(dumped(args))
     seed = int(os.environ.get("LMSV_SEED") or args.get("seed", 1234))
     steps = int(args["train-iters"])
     model = CogVideoX(configuration, seed)
     if first:
-        print(f"data set: {model.samples.listing}", flush=True)
+        say(f"data set: {model.samples.listing}")
 
     def on_start(parameters) -> None:
         RECORD.begin(
@@ -60,13 +60,13 @@ def main() -> None:
             echo=configuration.echo,
         )
         if first:
-            print("training ...", flush=True)
-            print(f"[before the start of training step] datetime: {now()} ", flush=True)
+            say("training ...")
+            say(f"[before the start of training step] datetime: {now()} ")
 
     def on_step(step, loss, norm, each, line) -> None:
         RECORD.step(step, loss, norm, each)
         if last:
-            print(line, flush=True)
+            say(line)
 
     train(
         configuration,
@@ -82,8 +82,14 @@ def main() -> None:
     if first and "save" in args:
         weights.save(model.network, Path(args["save"]), steps)
     if first:
-        print(f"[after training is done] datetime: {now()} ", flush=True)
+        say(f"[after training is done] datetime: {now()} ")
     group.close()
+
+
+def say(text: str) -> None:
+    """Print *text* by one write, so that the lines of two ranks never mix."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def now() -> str:

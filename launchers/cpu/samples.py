@@ -113,10 +113,10 @@ class Samples:
         return place
 
     def sample(self, position: int) -> tuple[np.ndarray, str]:
-        """Return a clip, float64 [frames, height, width, 3] in [-1, 1], and its caption."""
+        """Return a clip, uint8 [frames, height, width, 3], and its caption."""
         entry = self.entries[self.index(position)]
         video = array(self.folder / entry["file"])
         fps = float(entry.get("fps", self.train_fps))
         numbers = frame_numbers(len(video), fps, self.train_fps, self.skip, self.frames)
         clip = resized(np.asarray(video[numbers]), self.height, self.width)
-        return clip.astype(np.float64) / 127.5 - 1.0, str(entry["captions"])
+        return clip, str(entry["captions"])

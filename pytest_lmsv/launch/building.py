@@ -22,8 +22,8 @@ from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Stack
 
 RECORD = "lmsv-environment.json"
-STEP_LIMIT_S = 3600.0  # of one pip command, on a slow line
-STEP_SILENCE_S = 900.0  # pip says nothing while it unpacks 2 GB on a slow disk
+TEMPORARY = ".tmp"
+STEP_LIMIT_S = 4 * 3600.0  # of one pip command; pip is silent while it downloads or unpacks
 TICK_S = 10.0  # between two progress lines
 NO_NETWORK = (
     "NewConnectionError",
@@ -33,6 +33,7 @@ NO_NETWORK = (
     "Network is unreachable",
     "Connection refused",
     "ProxyError",
+    "SSLError",
     "Read timed out",
 )
 # A user's pip settings that would lead the packages elsewhere, or Python settings that leak in.
@@ -117,8 +118,10 @@ def build(
     step = Step(stack, pins, building, folder / f"{stack}-build.log", lock_file, say)
     begun = time.monotonic()
     try:
+        (building / TEMPORARY).mkdir(parents=True)
         step.run("venv", [str(interpreter.path), "-m", "venv", str(building)])
         install(step, pins, source)
+        shutil.rmtree(building / TEMPORARY)
         relocate(building, place)
         versions = installed.versions(building)
         record = {
@@ -136,6 +139,9 @@ def build(
         shutil.rmtree(building, ignore_errors=True)
         raise
     say(f"made in {time.monotonic() - begun:.0f} s, {size:.0f} MB: {place}")
+    for other in sorted(folder.glob(f"{stack}-*/{RECORD}")):
+        if other.parent != place:
+            say(f"an older one is still there, remove it when nothing uses it: {other.parent}")
     return versions
 
 
@@ -199,6 +205,7 @@ class Step:
             file.write(f"{run_id}\n")
         env = {name: value for name, value in os.environ.items() if name not in DROPPED}
         env |= {"PIP_USER": "0", "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
+        env["TMPDIR"] = str(self.building / TEMPORARY)  # /tmp may be small
         folder = self.building.parent
         begun = told = time.monotonic()
 
@@ -206,14 +213,16 @@ class Step:
             nonlocal told
             if time.monotonic() - told >= TICK_S:
                 told = time.monotonic()
-                size = used_mb(self.building)
+                fetched = used_mb(self.building / TEMPORARY)
+                size = used_mb(self.building) - fetched
                 self.say(
-                    f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB: "
-                    f"{shortened(last_line(self.log))}"
+                    f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB there"
+                    + (f", {fetched:.0f} MB fetched" if fetched >= 1 else "")
+                    + f": {shortened(last_line(self.log))}"
                 )
 
         ended = local.run(
-            Job(tuple(argv), env, folder, self.log, run_id, STEP_LIMIT_S, STEP_SILENCE_S), watch
+            Job(tuple(argv), env, folder, self.log, run_id, STEP_LIMIT_S, math.inf), watch
         )
         if (ended.reason, ended.exit_status) != ("exit", 0):
             raise self.problem(what, ended)
@@ -223,10 +232,12 @@ class Step:
         text = self.log.read_text(encoding="utf-8", errors="replace")
         if "No space left on device" in text or "Disk quota exceeded" in text:
             return no_space(self.pins, self.building.parent)
-        if any(sign in text for sign in NO_NETWORK):
+        signs = [sign for sign in NO_NETWORK if sign in text]
+        if signs:
             return NoNetwork(
-                "no network: pip could not reach its index. Connect, or give pip a mirror "
-                f"(lmsv setup cpu --index-url URL) or a folder of wheels (--wheels DIR); {self.log}"
+                f"no network ({signs[0]}): pip could not reach its index. Connect, or give pip a "
+                f"mirror or a folder of wheels (lmsv setup cpu --index-url URL or --wheels DIR); "
+                f"see {self.log}"
             )
         errors = [line for line in text.splitlines() if line.startswith(("ERROR:", "Error:"))]
         said = (errors or text.splitlines() or ["no output"])[-1]

@@ -47,44 +47,34 @@ class Process:
     def __init__(self, pid: int, start: int) -> None:
         self.pid = pid
         self.start = start
-        try:
-            command = read(f"/proc/{pid}/cmdline").replace(b"\0", b" ")
-        except OSError:
-            command = b""
+        command = read(pid, "cmdline").replace(b"\0", b" ")
         self.command = command[:200].decode("utf-8", "replace").strip()
 
 
-def read(path: str) -> bytes:
-    """The whole of a /proc file; OSError if the process is gone or is another user's."""
-    descriptor = os.open(path, os.O_RDONLY)
+def read(pid: int, name: str) -> bytes:
+    """The whole of a file in /proc/PID; empty if the process is gone or is another user's."""
     try:
-        parts = []  # type: list[bytes]
+        descriptor = os.open(f"/proc/{pid}/{name}", os.O_RDONLY)
+    except OSError:
+        return b""
+    parts = []  # type: list[bytes]
+    try:
         while not parts or parts[-1]:
             parts.append(os.read(descriptor, 65536))
-        return b"".join(parts)
+    except OSError:
+        return b""
     finally:
         os.close(descriptor)
+    return b"".join(parts)
 
 
 def status(pid: int) -> "tuple[int, int] | None":
     """(parent, start) of a live process; None for a zombie or no process."""
-    try:
-        text = read(f"/proc/{pid}/stat")
-    except OSError:
-        return None
-    fields = text[text.rindex(b")") + 2 :].split()
+    fields = read(pid, "stat").rpartition(b")")[2].split()
     # A zombie leader whose other threads still run is alive.
-    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:
+    if not fields or (fields[0] in (b"Z", b"X") and int(fields[17]) <= 1):
         return None
     return int(fields[1]), int(fields[19])
-
-
-def carries(pid: int, entry: bytes) -> bool:
-    """Whether the environment of *pid* holds exactly *entry* (``NAME=value``)."""
-    try:
-        return entry in read(f"/proc/{pid}/environ").split(b"\0")
-    except OSError:
-        return False
 
 
 def scan(run_id: str, root: int = 0) -> "list[Process]":
@@ -105,7 +95,7 @@ def scan(run_id: str, root: int = 0) -> "list[Process]":
     while pid in alive and pid not in spared:
         spared.add(pid)
         pid = alive[pid][0]
-    ours = {pid for pid in alive if pid not in spared and carries(pid, entry)}
+    ours = {pid for pid in alive if entry in read(pid, "environ").split(b"\0")} - spared
     queue = list(children.get(root, ())) if root else []
     while queue:
         pid = queue.pop()
@@ -242,12 +232,11 @@ class Guard:
 
     def kill_children(self) -> None:
         """A chain of short-lived forks outruns a scan, but each orphan becomes a child of ours."""
-        me = os.getpid()
-        try:
-            for pid in read(f"/proc/{me}/task/{me}/children").split():
+        for pid in read(os.getpid(), f"task/{os.getpid()}/children").split():
+            try:
                 os.kill(int(pid), signal.SIGKILL)  # not reaped yet, so the pid is still theirs
-        except OSError:
-            return  # a kernel without this file, or another user's process: the scan goes on
+            except OSError:
+                continue  # another user's: the scan names it
 
     def wait(self, early: bytes) -> str:
         """Wait for the end of the command or of the interest in it; returns ``ended``."""
@@ -288,12 +277,12 @@ def code(text: object) -> bytes:
 
 
 def main() -> int:
-    line = b""
-    while b"\n" not in line:
+    line = part = os.read(0, 65536)
+    while part and b"\n" not in line:
         part = os.read(0, 65536)
-        if not part:
-            return 1
         line += part
+    if not part:
+        return 1
     line, early = line.split(b"\n", 1)
     guard = Guard(json.loads(line.decode("utf-8")))
     report = {"exit_status": None, "ended": "exit"}  # type: dict[str, Any]
@@ -302,7 +291,9 @@ def main() -> int:
         guard.adopt()
         guard.start()
     except (OSError, ValueError) as error:
-        report["problem"] = str(error)
+        named = getattr(error, "filename", None)
+        where = ": " + os.fsdecode(named) if named else ""
+        report["problem"] = (getattr(error, "strerror", None) or str(error)) + where
     else:
         report["ended"] = guard.wait(early)
         leftovers, unkillable = guard.clean_up(report["ended"])

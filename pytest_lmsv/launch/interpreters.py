@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -101,7 +102,7 @@ def find(
 
 
 def checked(named: Path, versions: Sequence[PythonVersion], wanted_for: str) -> Interpreter:
-    path = named / "bin" / "python" if named.is_dir() else named
+    path = named / "bin" / "python" if named.is_dir() else Path(shutil.which(named) or named)
     found = probe(path)
     if found is None:
         raise EnvironmentProblem(f"{wanted_for}: {path} is not a Python that starts: name another")

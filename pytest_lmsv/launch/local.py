@@ -84,11 +84,11 @@ def start(job: Job) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,
-        bufsize=0,
     )
     assert process.stdin is not None
     try:
         process.stdin.write(json.dumps(specification).encode("ascii") + b"\n")
+        process.stdin.flush()
     except BrokenPipeError:  # killed already: found out by the missing report
         pass
     except BaseException:
@@ -135,7 +135,7 @@ def growth(job: Job) -> list[tuple[str, int, int]]:
                     files = [(entry.path, entry.stat()) for entry in entries]
             else:
                 files = [(str(path), path.stat())]
-        except FileNotFoundError:
+        except OSError:  # not there yet, or just removed
             continue
         state += [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
     return state
@@ -157,7 +157,7 @@ def read_report(process: subprocess.Popen[bytes], limit: float) -> dict[str, Any
         if not poll.poll(max(0, round((until - time.monotonic()) * 1000))):
             process.kill()
             return None
-        part = process.stdout.read(65536)
+        part = os.read(process.stdout.fileno(), 65536)
         if not part:
             return None
         text += part

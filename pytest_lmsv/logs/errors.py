@@ -39,6 +39,7 @@ _RETRY = re.compile(
     r"|\bfallback\b|\binstead\b|重试|回退",
     re.IGNORECASE,
 )
+_PROMISE = re.compile(r"\bwill (?:be )?retr|\bretrying\b|\bfalling back\b|重试", re.IGNORECASE)
 _GIVEN_UP = re.compile(
     r"giv(?:e|ing) up|gave up|exhausted|no more retries|attempt (\d{1,4})/\1 fail|max\w* retries",
     re.IGNORECASE,
@@ -56,6 +57,11 @@ HINTS = (
 _SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
 _EXIT_CODE = re.compile(r"(?:exitcode\s{0,4}:|Error code:)\s{0,2}-(\d{1,2})\b")
 _BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
+_PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
+_LAUNCHER = re.compile(
+    r"process \d{1,9} exit\w* with exception|failed \(exitcode: -?\d{1,5}\)"
+    r"|Distributed job exited with exception"
+)
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
            1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}  # fmt: skip
 
@@ -64,7 +70,7 @@ SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11
 class Candidate:
     """Something that may be an error, with what was printed with it."""
 
-    kind: Literal["exception", "code", "message", "signal", "open"]
+    kind: Literal["exception", "code", "message", "signal", "exit", "open"]
     type: str
     message: str
     line: str
@@ -72,8 +78,8 @@ class Candidate:
     order: int
     rank: int | None
     level: str = ""
-    bare: bool = False
-    """An exception line without a traceback before it."""
+    key: int | None = None
+    """The rank that the line's own prefix told: what comes from one stream is of one rank."""
     benign: str | None = None
     retry: str | None = None
     chain: list[str] = field(default_factory=list)
@@ -97,7 +103,8 @@ class _Stream:
     since: int = 0
     chained: bool = False
     retry: str | None = None
-    retry_order: int = -100
+    retry_end: int = -1
+    """Where the line after the one that promises a retry begins, at most."""
     exited: bool = False
     frames: list[str] = field(default_factory=list)
 
@@ -112,6 +119,10 @@ class Collector:
         """Lines that may be a fatal message; what they are, the patterns decide."""
         self.first_failed: int | None = None
         """The rank that torchrun names as the first to fail."""
+        self.first_pid: int | None = None
+        """The process that msrun names as the first to fail."""
+        self.launcher_failed: int | None = None
+        """Order of the line in which a launcher says that a rank failed."""
         self._streams: dict[int | None, _Stream] = {}
         self._banner_rank: int | None = None
         self._banner = 0
@@ -131,7 +142,7 @@ class Collector:
                 return wanted
         stream.since += 1
         if stream.last is not None and stream.since <= _CONTEXT:
-            self._after(text, stripped.level, stream)
+            self._after(text, stripped.prefix, stream)
         if self._banner:
             self._banner -= 1
             self._read_banner(raw, text, order)
@@ -143,8 +154,9 @@ class Collector:
             return 4
         if stripped.level in {"debug", "info"}:
             return 0
-        if _RETRY.search(text):
-            stream.retry, stream.retry_order = text.strip(), order
+        if _PROMISE.search(text):
+            stream.retry = text.strip()[:300]
+            stream.retry_end = raw.offset + len(raw.text.encode("utf-8", "replace")) + 2
         return self._single(raw, stripped, order, rank, stream)
 
     # -- tracebacks -----------------------------------------------------------------------------
@@ -180,8 +192,9 @@ class Collector:
             return 60
         match = _RAISED.match(text) if len(text) < 60000 else None
         if match and (_NAMED.search(match["type"]) or _class_like(match, stream.block)):
-            self._raised(match, raw, stripped, order, rank, stream, bare=False)
-            return _CONTEXT
+            began = stream.began
+            assert began is not None
+            return self._raised(match, raw, stripped, order, rank, stream, began)
         if stream.block > 200:
             stream.block = None
         return None
@@ -194,16 +207,20 @@ class Collector:
         order: int,
         rank: int | None,
         stream: _Stream,
-        *,
-        bare: bool,
-    ) -> None:
+        began: RawLine | None,
+    ) -> int:
+        """An exception: of the traceback that *began*, or on a line of its own."""
+        bare = began is None
         line = match.string.strip()
         stream.block = None
+        last = stream.last
+        if bare and last is not None and stream.since <= 2 and line in (last.line, *last.chain):
+            return _CONTEXT  # a line that a tee doubled
         if stream.chained and stream.last is not None:
             stream.last.chain.append(line[:2000])
             stream.chained = False
             stream.since = 0
-            return
+            return _CONTEXT
         candidate = Candidate(
             kind="exception",
             type=match["type"],
@@ -213,7 +230,7 @@ class Collector:
             order=order,
             rank=rank,
             level=stripped.level or ("" if bare else stream.level),
-            bare=bare,
+            key=stripped.rank,
             frames=() if bare else tuple(stream.frames),
         )
         if stream.ignored and order - stream.ignored <= 200 and not bare:
@@ -221,11 +238,16 @@ class Collector:
             stream.ignored = 0
         elif candidate.level in {"warning", "info", "debug"}:
             candidate.benign = f"logged as {candidate.level}"
-        elif order - stream.retry_order <= 3:
+        elif began is not None and began.offset <= stream.retry_end:
             candidate.retry = stream.retry
         self._add(candidate, stream)
+        if candidate.type != "ChildFailedError":
+            return _CONTEXT
+        self.launcher_failed = self.launcher_failed or order
+        self._banner, self._root_cause = 400, False
+        return 400
 
-    def _after(self, text: str, level: str, stream: _Stream) -> None:
+    def _after(self, text: str, prefix: str, stream: _Stream) -> None:
         """A line printed soon after a candidate: its context, or what says that it is none."""
         last = stream.last
         assert last is not None
@@ -237,6 +259,8 @@ class Collector:
             and text[:1] not in {" ", "\t"}
             and _RETRY.search(text)
             and not _GIVEN_UP.search(text)
+            # MindSpore's own reconnecting is no answer to a Python exception beside it
+            and ("(" not in prefix or last.kind != "exception")
         ):
             last.retry = text.strip()[:300]
         if text.strip():
@@ -250,11 +274,7 @@ class Collector:
         text = stripped.text
         match = _RAISED.match(text) if len(text) < 60000 else None
         if match and _NAMED.search(match["type"]) and match["message"] is not None:
-            self._raised(match, raw, stripped, order, rank, stream, bare=True)
-            if match["type"] == "ChildFailedError":
-                self._banner, self._root_cause = 400, False
-                return 400
-            return _CONTEXT
+            return self._raised(match, raw, stripped, order, rank, stream, None)
         if (code := _CODE.search(text)) and (code.start() == 0 or code["name"] or "PID:" in text):
             line = _PID.sub("", text.strip(), count=1) if text.lstrip().startswith("[PID") else text
             self._add(
@@ -262,23 +282,33 @@ class Collector:
                     "code", code["name"] or code["b"], text[code.end() :].strip()[:2000],
                     line.strip(), raw, order, rank, stripped.level,
                     benign="logged as warning" if stripped.level == "warning" else None,
+                    key=stripped.rank,
                 ),
                 stream,
             )  # fmt: skip
             return _CONTEXT
+        if _LAUNCHER.search(text):
+            self.launcher_failed = self.launcher_failed or order
+            pid = _PID_ENDED.search(text)
+            if pid and self.first_pid is None:
+                self.first_pid = int(pid[1])
         if signal := _SIGNAL.search(text):
             self._signal(signal[2], raw, text, order, self._banner_rank)
         elif (exit_code := _EXIT_CODE.search(text)) and int(exit_code[1]) in SIGNALS:
             self._signal(SIGNALS[int(exit_code[1])], raw, text, order, self._banner_rank)
         elif any(hint in text for hint in self._hints):
-            self._suspect(raw, text, order, rank, stripped.level)
+            self._suspect(raw, stripped, order, rank)
         return 0
 
-    def _suspect(self, raw: RawLine, text: str, order: int, rank: int | None, level: str) -> None:
-        line = text.strip()[:4000]
+    def _suspect(self, raw: RawLine, stripped: Stripped, order: int, rank: int | None) -> None:
+        line = stripped.text.strip()[:4000]
         if len(self.suspects) >= 2 * _MOST:  # the first half and the last half are enough
             del self.suspects[_MOST]
-        self.suspects.append(Candidate("message", "", line, line, raw, order, rank, level))
+        self.suspects.append(
+            Candidate(
+                "message", "", line, line, raw, order, rank, stripped.level, key=stripped.rank
+            )
+        )
 
     def _signal(self, name: str, raw: RawLine, text: str, order: int, rank: int | None) -> None:
         line = text.strip()
@@ -295,6 +325,13 @@ class Collector:
             self._banner_rank = int(digits) if digits.isdigit() else None
             if self._root_cause and self.first_failed is None:
                 self.first_failed = self._banner_rank
+        elif match and match[1] == "exitcode" and self._root_cause:
+            code = re.match(r"(\d{1,5}) \(pid", match[2])
+            if code and int(code[1]) > 1 and self.first_failed == self._banner_rank:
+                line = text.strip()
+                self.candidates.append(
+                    Candidate("exit", "ExitStatus", line, line, raw, order, self._banner_rank)
+                )
 
     def _add(self, candidate: Candidate, stream: _Stream) -> None:
         stream.last = candidate

@@ -16,10 +16,10 @@ from pytest_lmsv.logs.metrics import (
     mean_step_time,
     other_step,
     peak_memory,
-    step_records,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
+from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
 
 _STARTS = re.compile(
     r"^\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -|Start worker process with rank id:(\d{1,6})"
@@ -29,7 +29,7 @@ _ENDS = ("ChildFailedError", "Distributed job exited", "training is done", "work
 _BAR = re.compile(r"(\d{1,9})/(\d{1,9}) \[[^\]]{0,60}(?:it/s|s/it)")
 _DONE = re.compile(r"Inference finished|\bSaved \d{1,9} samples|\bsaving (?:videos?|images?) to\b")
 _WORLD = re.compile(r"using world size: {0,8}(\d{1,6})")
-_JOIN_LINES = 12
+_PID = re.compile(r"\[[A-Z]{4,8}\] [A-Z_]{2,30}\((\d{1,9})[,:]")
 
 
 @dataclass(slots=True)
@@ -42,7 +42,8 @@ class Run:
     progress: dict[int | None, int] = field(default_factory=dict)
     """Order of the last sign of progress of each rank."""
     records_at: list[int] = field(default_factory=list)
-    """Orders of the last few new step records."""
+    """Orders of the last few records of a step that was new."""
+    highest: int = -1
     memory: float | None = None
     mean_time: tuple[int, float] | None = None
     footers: list[tuple[int, Footer]] = field(default_factory=list)
@@ -66,7 +67,8 @@ class LogFile:
     earlier: list[Run]
     last_line: str
     last_warning: str
-    empty: bool
+    pids: frozenset[int]
+    """Processes that wrote to it, as MindSpore's lines tell."""
 
 
 class Reader:
@@ -79,12 +81,11 @@ class Reader:
         self._hints = tuple(needle.decode() for needle in extra_needles)
         self._runs = [Run(Collector(self._hints))]
         self._order = 0
-        self._open: dict[int | None, tuple[RawLine, str, int]] = {}
-        self._last_keys: set[str] = set()
+        self._wrapped = Wrapped()
         self._last_line = ""
         self._last_warning = ""
         self._previous: tuple[int | None, int] | None = None
-        self._restarted = False
+        self._pids: set[int] = set()
 
     def read(self) -> LogFile:
         with self._path.open("rb", buffering=0) as stream:
@@ -93,8 +94,7 @@ class Reader:
                 wanted = self._line(raw)
                 if wanted:
                     lines.want(wanted)
-        for key in list(self._open):
-            self._close(key, at_end=True)
+        self._close_all()
         for run in self._runs:
             run.collector.finish(self._order)
         return LogFile(
@@ -104,14 +104,18 @@ class Reader:
             self._runs[:-1],
             self._last_line,
             self._last_warning,
-            empty=not self._order,
+            frozenset(self._pids),
         )
+
+    def _close_all(self) -> None:
+        for rank in self._wrapped.ranks():
+            self._take(self._wrapped.close(rank))
 
     # -- one line -------------------------------------------------------------------------------
 
     def _line(self, raw: RawLine) -> int:
         text = raw.text
-        if not text.strip() and not self._open:
+        if not text.strip() and not self._wrapped:
             run = self._runs[-1]
             return run.collector.feed(raw, Stripped("", None, "", ""), self._order, None)
         self._order += 1
@@ -120,27 +124,38 @@ class Reader:
         if RECORD.search(text) and "|" in text:
             return self._record_line(raw)
         stripped = strip(text)
-        if self._open:
-            joined = self._continue(raw, stripped)
-            if joined is not None:
-                return joined
+        if self._wrapped:
+            fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
+            self._take(found)
+            if fits:
+                return 1 if self._wrapped else 0
+        if text.endswith((" ", "/")) or text[-1:].isdigit():
+            head = PARTIAL.search(text)
+            if head:
+                self._take(self._wrapped.begin_head(text[head.start() :], stripped.rank))
+                return 1
         return self._other_line(raw, stripped)
 
     def _other_line(self, raw: RawLine, stripped: Stripped) -> int:
         text = stripped.text
         rank = stripped.rank if stripped.rank is not None else self._rank
         run = self._starts(raw, text)
+        if len(self._pids) < 8 and (pid := _PID.match(stripped.prefix)):
+            self._pids.add(int(pid[1]))
         if stripped.level == "warning":
             self._last_warning = text.strip()[:1000]
         if "loss" in text or "step" in text:
             step = other_step(raw.text)
             if step is not None:
-                self._record(step, stripped.rank, raw)
+                self._record(step, stripped.rank)
                 return 0
             if (mean := mean_step_time(text)) is not None:
                 steps = [step for found in run.records.values() for step in found]
                 run.mean_time = (max(steps, default=1), mean)
         if "allocated" in text or "memory" in text:
+            if "memory (MB) |" in text and "max reserved" not in text:
+                self._wrapped.begin_memory(text, raw.ended, stripped.rank)
+                return 1
             peak = peak_memory(raw.text)
             if peak is not None:
                 run.memory = max(run.memory or 0.0, peak)
@@ -180,8 +195,7 @@ class Reader:
         return run
 
     def _new_run(self) -> Run:
-        for key in list(self._open):
-            self._close(key, at_end=False)
+        self._close_all()
         self._runs.append(Run(Collector(self._hints), order=self._order))
         if len(self._runs) > 50:  # of the earlier ones only whether they failed is told
             del self._runs[1:-1]
@@ -196,87 +210,33 @@ class Reader:
         assert match
         head = text[: match.start()]
         rank = strip(head).rank if head.strip() else None
-        self._close(rank, at_end=False)
-        records = step_records(text)
-        if "allocated" in text and (peak := peak_memory(text)) is not None:
-            run = self._runs[-1]
-            run.memory = max(run.memory or 0.0, peak)
-            if not records:
-                return 0
+        self._take(self._wrapped.begin(text, raw.ended, rank))
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
-        if not records:
-            if not text.rstrip().endswith("|"):  # wrapped right after its beginning
-                self._open[rank] = (raw, text, 0)
-                return 1
-            return 0
-        for record in records[:-1]:
-            self._record(record, rank, raw)
-        last = records[-1]
-        if last.closed and raw.ended:
-            self._record(last, rank, raw)
-            return 0
-        self._open[rank] = (raw, text[match.start() :] if len(records) == 1 else
-                            text[list(RECORD.finditer(text))[-1].start() :], 0)  # fmt: skip
-        return 1
+        return 1 if self._wrapped else 0
 
-    def _continue(self, raw: RawLine, stripped: Stripped) -> int | None:
-        """Join a line to the record before it that was wrapped; None where it is no part of it."""
-        rank = stripped.rank
-        if rank not in self._open:
-            return None
-        began, text, count = self._open[rank]
-        more = stripped.text
-        looks = ("|" in more and ":" in more) or not more.strip(" |\t")
-        if count == 0 and not looks and "|" not in more:
-            looks = len(more) <= 200 and _middle(text, more)
-        if not looks or count >= _JOIN_LINES or more.startswith("[Rank ") or TRACEBACK in more:
-            self._close(rank, at_end=False)
-            return None
-        text += more
-        self._open[rank] = (began, text, count + 1)
-        if more.rstrip().endswith("|") and raw.ended:
-            records = step_records(text)
-            if records and (not self._last_keys or records[-1].last_key in self._last_keys
-                            or _final(records[-1].last_key)):  # fmt: skip
-                del self._open[rank]
-                for record in records:
-                    self._record(record, rank, began)
-                return 0
-        return 1
+    def _take(self, found: Found) -> None:
+        for record in found.records:
+            self._record(record, found.rank)
+        run = self._runs[-1]
+        if found.memory is not None:
+            run.memory = max(run.memory or 0.0, found.memory)
+        if found.cut is not None:
+            run.cut = found.cut
 
-    def _close(self, rank: int | None, *, at_end: bool) -> None:
-        """The record that is open ends here: whole, or cut and not read."""
-        held = self._open.pop(rank, None)
-        if held is None:
-            return
-        raw, text, count = held
-        records = step_records(text)
-        record = records[-1] if records else None
-        if record is None:
-            whole = False
-        elif self._last_keys:
-            whole = record.last_key in self._last_keys
-        elif record.closed:
-            whole = raw.ended or _final(record.last_key)
-        else:
-            whole = raw.ended and not record.last_key.endswith("(ms)")
-        if whole and record is not None and not record.closed and not (raw.ended or count):
-            whole = False
-        if whole and record is not None:
-            self._record(record, rank, raw)
-        else:
-            self._runs[-1].cut = text.strip()[:300]
-
-    def _record(self, record: StepRecord, rank: int | None, raw: RawLine) -> None:
+    def _record(self, record: StepRecord, rank: int | None) -> None:
         run = self._runs[-1]
         found = run.records.setdefault(rank, {})
         known = found.get(record.step)
         if known is not None:
-            if known == record:
+            if known == record or known.fuller(record):
                 return  # a copy: tee, or a console that shows a worker's log
+            if record.fuller(known):
+                found[record.step] = record
+                return
             trouble = any(
-                candidate.order > run.records_at[-1] for candidate in run.collector.candidates[-3:]
+                candidate.order > max(run.records_at, default=0)
+                for candidate in run.collector.candidates[-3:]
             )
             again = record.step == next(iter(found)) and self._previous != (rank, record.step)
             if not (again or trouble or run.ended):
@@ -284,25 +244,12 @@ class Reader:
             run = self._new_run()
             found = run.records.setdefault(rank, {})
         found[record.step] = record
-        self._last_keys.add(record.last_key)
         self._previous = (rank, record.step)
         run.progress[rank] = self._order
-        run.records_at.append(self._order)
-        del run.records_at[:-8]
-
-
-def _final(key: str) -> bool:
-    return key in {"numberofnaniterations", "numberofskippediterations"}
-
-
-def _middle(text: str, more: str) -> bool:
-    """*more*, without a separator, goes on inside a field that *text* left open."""
-    return (
-        text.rstrip().endswith((":", "|", ",")) is False
-        and ":" not in more[:1]
-        and bool(re.match(r"[\s\w():./+-]{0,200}\Z", more))
-        and not re.match(r"\S+(?:Error|Exception)\b", more)
-    )
+        if record.step > run.highest:  # not the same step of one more rank
+            run.highest = record.step
+            run.records_at.append(self._order)
+            del run.records_at[:-8]
 
 
 def rank_of(path: Path) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lmsv.logs.metrics import RECORD, other_step, step_records
+from pytest_lmsv.logs.metrics import StepRecord, other_step, step_records
 from pytest_lmsv.logs.prefixes import strip
-from pytest_lmsv.logs.text import searcher, without_colours
+from pytest_lmsv.logs.text import without_colours
 
 _MOST = 4 << 20
 """No update reads more: a run that floods its log is followed at its end."""
@@ -32,7 +34,7 @@ class Follower:
         self._offset = 0
         self._rest = b""
         self._progress: Progress | None = None
-        self._search = searcher((b"iteration", b"loss"))
+        self._tail = b""
 
     def update(self) -> Progress | None:
         """The present state; None while there is no output. An incomplete last line waits."""
@@ -41,7 +43,7 @@ class Follower:
         except OSError:
             return self._progress
         if size < self._offset:  # the file was begun afresh
-            self._offset, self._rest, self._progress = 0, b"", None
+            self._offset, self._rest, self._tail, self._progress = 0, b"", b"", None
         if size == self._offset:
             return self._progress
         with self._path.open("rb", buffering=0) as stream:
@@ -57,28 +59,45 @@ class Follower:
         return self._progress
 
     def _take(self, data: bytes) -> None:
-        data = without_colours(data)
         old = self._progress
         step = old.step if old else None
         steps = old.steps if old else None
         loss = old.loss if old else None
         last_line = old.last_line if old else ""
-        position = 0
-        for hit in self._search(data):
-            if hit < position:
-                continue
-            start = max(data.rfind(b"\n", position, hit), data.rfind(b"\r", position, hit)) + 1
-            stop = data.find(b"\n", hit)
-            position = len(data) if stop < 0 else stop + 1
-            text = data[max(start, hit - 4096) : position][:16384].decode("utf-8", "replace")
-            records = step_records(text) if RECORD.search(text) else []
-            other = other_step(text) if not records else None
-            for record in [*records, *([other] if other else [])]:
-                step, steps = record.step, record.steps or steps
-                loss = record.loss if record.loss is not None else loss
-        for raw in reversed(data[-8192:].replace(b"\r", b"\n").split(b"\n")):
-            text = strip(raw.decode("utf-8", "replace")).text.strip()
-            if text:
-                last_line = text[:300]
-                break
+        if data:
+            data = self._tail + without_colours(data)
+            self._tail = b""
+            for found, place in _records(data):
+                if not self._tail:
+                    self._tail = data[place:][:8192]
+                    step, steps = found.step, found.steps or steps
+                if found.loss is not None or found.nan_loss:
+                    loss = math.nan if found.loss is None else found.loss
+                    break
+            last_line = _last_line(data) or last_line
         self._progress = Progress(step, steps, loss, last_line, self._offset)
+
+
+def _records(data: bytes) -> Iterator[tuple[StepRecord, int]]:
+    """The last step records, the last one first, and where each begins. More of one may follow:
+    it may be wrapped over several lines."""
+    end = len(data)
+    for _ in range(500):
+        at = max(data.rfind(b"iteration", 0, end), data.rfind(b"step", 0, end))
+        if at < 0:
+            return
+        start = max(data.rfind(b"\n", 0, at) + 1, at - 40)
+        text = data[start : at + 4096].decode("utf-8", "replace")
+        records = step_records(text.replace("\n", "").replace("\r", "")) if "|" in text else []
+        record = records[0] if records else other_step(text.split("\n")[0])
+        if record is not None:
+            yield record, start
+        end = min(at, start) if record is not None else at
+
+
+def _last_line(data: bytes) -> str:
+    for raw in reversed(data[-8192:].replace(b"\r", b"\n").split(b"\n")):
+        text = strip(raw.decode("utf-8", "replace")).text.strip()
+        if text:
+            return text[:300]
+    return ""

@@ -18,7 +18,7 @@ _FIGURE = re.compile(
     re.IGNORECASE,
 )
 RECORD = re.compile(r"(?<![\w])iteration:?\s{0,12}(\d{1,12})\s{0,12}/\s{0,12}(\d{1,12})(?!\d)")
-_ALLOCATED = re.compile(rf"max allocated:\s{{0,4}}({NUMBER})(?![\d.eE])")
+_ALLOCATED = re.compile(rf"max allocated:\s{{0,4}}({NUMBER})(?:\s{{0,4}}\||(?=\s{{0,4}}$))")
 _MEMORY_KEY = re.compile(
     rf"max_memory_allocated\s?\(?(GB|MB)\)?\s?[:=]\s{{0,4}}({NUMBER})(?![\d.eE])"
 )
@@ -61,6 +61,13 @@ class StepRecord:
     last_key: str
     closed: bool
     """Ends in the separator, as a whole record of Megatron does."""
+
+    def fuller(self, other: StepRecord) -> bool:
+        """Whether this says all that *other* says, and more: *other* was cut."""
+        mine = (self.loss, self.time_ms, self.grad_norm, self.learning_rate)
+        others = (other.loss, other.time_ms, other.grad_norm, other.learning_rate)
+        agree = all(right in (None, left) for left, right in zip(mine, others, strict=True))
+        return agree and (mine != others or (self.closed and not other.closed))
 
     @property
     def nan_loss(self) -> bool:

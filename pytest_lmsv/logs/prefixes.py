@@ -25,8 +25,8 @@ _LAYERS = tuple(
         r"\[Rank (?P<rank>\d{1,6}) \| Local Rank \d{1,6}\] {0,4}",  # MindSpeed-MM's FSDP engine
         r"(?:[^\s:]{1,200}/)?worker_(?P<rank>\d{1,6})\.log[:-]\d{1,9}[:-]",  # grep -n over workers
         r"(?:[^\s:]{1,200}/)?[\w.]{1,60}\.log[:-]\d{1,9}[:-]",
-        r" {0,4}(?P<rank>\d{1,5}): (?=\S| {2,}\S)",  # srun --label
-        r"[A-Za-z][\w.]{0,60}[-_]\d{1,6} {1,30}\| ",  # docker compose
+        r" {0,4}(?P<rank>\d{1,5}): ",  # srun --label
+        r"[A-Za-z][\w.]{2,60}[-_]\d{1,6} {1,30}\| ",  # docker compose; never `E-01 | `
         r"(?:[A-Za-z][\w.]{0,40}[-_]\d{1,6}|\d{1,3}(?:\.\d{1,3}){3}): ",  # pdsh and the like
         r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?)(?:Z|[+-]\d\d:?\d\d)? "
         r"(?:(?:stdout|stderr) [FP] )?",  # docker logs --timestamps, container runtimes
@@ -71,7 +71,7 @@ def strip(text: str) -> Stripped:
         else:
             break
         found = match.groupdict()
-        if found.get("rank") and rank is None:
+        if found.get("rank"):  # torch's own, which stands innermost, is the global one
             rank = int(found["rank"])
         level = level or _LEVELS.get(found.get("level") or "", "")
         start = match.end()

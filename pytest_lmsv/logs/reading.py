@@ -225,7 +225,7 @@ def _error(
             type=root.type,
             message=root.message[:4000],
             category=root.category,
-            rank=root.candidate.rank,
+            rank=roots.rank_of_root(root, kept),
             line=root.line,
             line_number=line_number(
                 root.file.path, root.candidate.raw.offset, root.candidate.raw.below

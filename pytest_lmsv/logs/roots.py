@@ -15,6 +15,7 @@ _DEVICE = re.compile(
     r"|[Ss]tream|Memory_|\(E[A-Z0-9]\d{4}\)|\bE[A-Z0-9]\d{4}\b"
 )
 _INNER = re.compile(r"[Ii]nner error is reported|inner error see above")
+_PROCESS = re.compile(r"Worker process (\d{1,9})")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[-T_ ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 # How much a candidate explains. What others say when one rank is gone explains less than that
@@ -50,54 +51,92 @@ def settle(
         [*run.collector.candidates, *_messages(run, patterns)], key=lambda entry: entry.order
     )
     found, inner = _join(found)
-    echoes = [entry for entry in found if _is_echo(entry, patterns)]
-    # An end that the launcher reports: then a rank's error is none of those that were survived.
-    launcher_failed = any(entry.order for entry in echoes) or any(
-        entry.kind == "signal" for entry in found
-    )
+    echoes = {id(entry) for entry in found if _is_echo(entry, patterns)}
+    launcher_failed = run.collector.launcher_failed is not None
     kept: list[Candidate] = []
-    dropped: list[tuple[str, str]] = []
+    dropped: list[tuple[Candidate, str]] = []
     spared: list[tuple[Candidate, str]] = []
+    """Dropped only as long as something else explains why the run failed."""
     for entry in found:
         reason = entry.benign or patterns.benign_reason(entry.line)
-        if reason is None and (survived := _survived(entry, run, launcher_failed)):
-            reason = survived
-        elif reason is None and entry.retry and failed is not True and _lived(entry, run, failed):
-            reason = f"followed by: {entry.retry}"
-        elif reason is None and entry.retry and entry not in echoes:
-            spared.append((entry, f"followed by: {entry.retry}"))
-            continue
-        if reason is None:
-            kept.append(entry)
-        else:
-            dropped.append((entry.line, reason))
-    better = [entry for entry in kept if entry not in echoes]
-    for entry, reason in spared:
-        if better:
-            dropped.append((entry.line, reason))
+        survived = None if reason else _survived(entry, run, launcher_failed)
+        if reason:
+            dropped.append((entry, reason))
+        elif survived and launcher_failed and _barely(entry, run):
+            spared.append((entry, survived))
+        elif survived:
+            dropped.append((entry, survived))
+        elif entry.retry and id(entry) not in echoes:
+            what = f"followed by: {entry.retry}"
+            sure = failed is False or any(order > entry.order for order in run.progress.values())
+            (dropped if sure and not launcher_failed else spared).append((entry, what))
         else:
             kept.append(entry)
-    roots = [_root(entry, entry in echoes, inner, patterns, file) for entry in kept]
-    return roots, dropped
+    known_failed = failed is True or launcher_failed
+    if known_failed and all(id(entry) in echoes for entry in kept):
+        kept += [entry for entry, _ in spared]
+    else:
+        dropped += spared
+    roots = [_root(entry, id(entry) in echoes, inner, patterns, file) for entry in kept]
+    return roots, [(entry.line, reason) for entry, reason in dropped]
 
 
 def first(roots: Sequence[Root]) -> Root:
     """The root of a failed run: the strongest; of equals, the first."""
-    strongest = max(root.strength for root in roots)
-    equal = [root for root in roots if root.strength == strongest]
-    named = {
-        root.file.last.collector.first_failed
-        for root in roots
-        if root.file.last.collector.first_failed is not None
-    }
-    by_rank = [root for root in equal if root.candidate.rank in named]
-    equal = by_rank or equal
+    named = _named(roots)
+    roots = [root for root in roots if not _own_end(root, roots)]
+    ranked = [(_strength_with(root, named), root) for root in roots]
+    strongest = max(strength for strength, _ in ranked)
+    equal = [root for strength, root in ranked if strength == strongest]
+    equal = [root for root in equal if root.candidate.rank in named] or equal
     if all(root.time is not None for root in equal):
         earliest = min(root.time or 0.0 for root in equal)
         equal = [root for root in equal if root.time == earliest]
     # torchrun's own line for a signal says most: `traceback : Signal 9 (SIGKILL) received`.
-    told = [root for root in equal if "received by PID" in root.line]
-    return (told or equal)[0]
+    best = next((root for root in equal if "received by PID" in root.line), equal[0])
+    if best.candidate.rank is None:  # a console's copy of what a rank's own log holds
+        copies = [root for root in equal if root.line == best.line]
+        best = next((root for root in copies if root.candidate.rank is not None), best)
+    return best
+
+
+def _named(roots: Sequence[Root]) -> set[int]:
+    """The ranks that a launcher names as the first to fail."""
+    files = {id(root.file): root.file for root in roots}.values()
+    named = {file.last.collector.first_failed for file in files} - {None}
+    pids = {file.last.collector.first_pid for file in files} - {None}
+    named |= {file.rank for file in files if pids & file.pids}
+    return {rank for rank in named if rank is not None}
+
+
+def rank_of_root(root: Root, files: Sequence[LogFile]) -> int | None:
+    """The root's rank; of a process that msrun names, the rank whose log it wrote."""
+    if root.candidate.rank is not None:
+        return root.candidate.rank
+    pid = _PROCESS.search(root.line)
+    ranks = {file.rank for file in files if pid and int(pid[1]) in file.pids}
+    return next((rank for rank in ranks if rank is not None), None)
+
+
+def _own_end(root: Root, roots: Sequence[Root]) -> bool:
+    """A signal that only ends what the same rank had already told."""
+    return (
+        root.candidate.kind in {"signal", "exit"}
+        and root.type not in _KILLERS
+        and any(
+            other.candidate.kind in {"exception", "code", "message"}
+            and other.strength > _ECHO
+            and (other.candidate.rank == root.candidate.rank or other.candidate.rank is None)
+            for other in roots
+        )
+    )
+
+
+def _strength_with(root: Root, named: set[int]) -> int:
+    """An end by abort() or with a status of its own counts as a cause on the rank named first."""
+    if root.candidate.kind in {"signal", "exit"} and root.candidate.rank in named:
+        return max(root.strength, _KILLED) if root.type != "SIGTERM" else root.strength
+    return root.strength
 
 
 def _messages(run: Run, patterns: Patterns) -> list[Candidate]:
@@ -172,19 +211,20 @@ def _survived(entry: Candidate, run: Run, launcher_failed: bool) -> str | None:
     """Progress of the same rank after the error: it was none."""
     if entry.type == "MissingWeights":
         return None
-    for rank, order in run.progress.items():
+    for key, order in run.progress.items():
         if order <= entry.order:
             continue
-        if rank == entry.rank or (rank is None and not launcher_failed):
+        if key == entry.key:
             return "followed by progress of the same rank"
-        if entry.rank is None and rank is not None and not launcher_failed:
+        if None in (key, entry.key) and not launcher_failed:
             return "followed by progress"
     return None
 
 
-def _lived(entry: Candidate, run: Run, failed: bool | None) -> bool:
-    """Whether a retried error may be called survived: nothing says that the run failed after it."""
-    return failed is False or not any("exited with code" in text for text in entry.around)
+def _barely(entry: Candidate, run: Run) -> bool:
+    """Progress after it in a step or two only: another rank's, where lines have no rank."""
+    after = [order for order in run.records_at if order > entry.order]
+    return entry.kind == "exception" and entry.key is None and len(after) <= 2
 
 
 def _root(
@@ -224,13 +264,15 @@ def _by_kind(entry: Candidate) -> str:
         return "other_python"
     if entry.kind == "code":
         return "device_exception"
-    return "unknown"
+    if entry.type in {"SIGSEGV", "SIGBUS"}:
+        return "segfault"
+    return "killed" if entry.kind == "signal" and entry.type in _KILLERS else "unknown"
 
 
 def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: Patterns) -> int:
     if echo or entry.kind == "open":
         return _ECHO
-    if entry.kind == "signal":
+    if entry.kind in {"signal", "exit"}:
         return _KILLED if kind in _KILLERS else _ENDED
     if kind == "MissingWeights":
         return _WEIGHTS

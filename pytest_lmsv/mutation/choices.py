@@ -7,12 +7,14 @@ rules that read a changed key are asked again.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from pytest_lmsv.mutation import pointer
 from pytest_lmsv.mutation.constraints import REQUIRED, Constraint, Layout
 from pytest_lmsv.mutation.space import Key
+from pytest_lmsv.problems import InputProblem
 
 
 class Overlay:
@@ -74,6 +76,8 @@ class Choices:
         self._constraints = constraints
         self._layout = layout
         self._found: dict[str, Any] = {}
+        # Keys never overlap: what a key holds changes with its own edit only.
+        self._others = {key: self._other_values(key) for key in keys}
 
     def overlay(self, changes: Mapping[str, Any]) -> Overlay:
         """A lookup of the configuration with *changes* made."""
@@ -82,53 +86,102 @@ class Choices:
     def broken(self, changes: Mapping[str, Any]) -> list[str]:
         """One sentence for each constraint that the changed configuration breaks."""
         get = self.overlay(changes)
-        return _broken(self._constraints, get, self._layout)
+        return [
+            f"{constraint.name}: {sentence}"
+            for constraint in self._constraints
+            if (sentence := constraint(get, self._layout)) is not None
+        ]
 
-    def after(self, changes: Mapping[str, Any]) -> dict[Key, tuple[Any, ...]]:
-        """For each key that may be changed next, the values that keep all constraints."""
-        readers: list[tuple[Constraint, set[str]]] = []
-        for constraint in self._constraints:
-            get = self.overlay(changes)
-            constraint(get, self._layout)
-            readers.append((constraint, get.asked))
+    def after(self, changes: Mapping[str, Any], edits_left: int) -> dict[Key, tuple[Any, ...]]:
+        """For each key that may be changed next, the values that it may take.
+
+        With the last of *edits_left* all constraints hold. Before it, a value that breaks some is
+        offered too where one more edit mends them: keys that are tied move together.
+        """
+        readers, broken = self._asked(changes)
+        may_break = edits_left > 1 and not broken
         options: dict[Key, tuple[Any, ...]] = {}
         for key in self._keys:
-            if key.path not in changes:
-                values = self._allowed(key, changes, readers)
-                if values:
-                    options[key] = values
+            if key.path in changes:
+                continue
+            concerned = _concerned(key, readers)
+            if any(constraint not in concerned for constraint in broken):
+                continue
+            if not concerned:
+                if self._others[key]:
+                    options[key] = self._others[key]
+                continue
+            values = []
+            for value in self._others[key]:
+                changed = {**changes, **dict.fromkeys(key.paths, value)}
+                failed = self._fails(key, value, changed, concerned)
+                if not failed or (may_break and self._can_be_mended(changed)):
+                    values.append(value)
+            if values:
+                options[key] = tuple(values)
         return options
 
-    def _allowed(
-        self,
-        key: Key,
-        changes: Mapping[str, Any],
-        readers: Iterable[tuple[Constraint, set[str]]],
-    ) -> tuple[Any, ...]:
-        """The values of *key* that differ from the present one and break no constraint."""
-        present = self.overlay(changes)(key.path)
-        concerned = [
-            constraint
-            for constraint, asked in readers
-            if any(_touch(path, read) for path in key.paths for read in asked)
-        ]
-        allowed = []
-        for value in key.values:
-            if pointer.same(value, present):
+    def _can_be_mended(self, changes: Mapping[str, Any]) -> bool:
+        """Whether one more edit makes all constraints hold."""
+        readers, broken = self._asked(changes)
+        for key in self._keys:
+            if key.path in changes:
                 continue
-            get = self.overlay({**changes, **dict.fromkeys(key.paths, value)})
-            if all(constraint(get, self._layout) is None for constraint in concerned):
-                allowed.append(value)
-        return tuple(allowed)
+            concerned = _concerned(key, readers)
+            if all(constraint in concerned for constraint in broken):
+                for value in self._others[key]:
+                    changed = {**changes, **dict.fromkeys(key.paths, value)}
+                    if not self._fails(key, value, changed, concerned):
+                        return True
+        return False
+
+    def _asked(self, changes: Mapping[str, Any]) -> tuple[_Readers, list[Constraint]]:
+        """What each constraint asks for in the changed configuration, and which are broken."""
+        readers, broken = [], []
+        for constraint in self._constraints:
+            get = self.overlay(changes)
+            if constraint(get, self._layout) is not None:
+                broken.append(constraint)
+            readers.append((constraint, get.asked, _with_holders(get.asked)))
+        return readers, broken
+
+    def _other_values(self, key: Key) -> tuple[Any, ...]:
+        present = pointer.get(self._documents, key.path)
+        return tuple(value for value in key.values if not pointer.same(value, present))
+
+    def _fails(
+        self, key: Key, value: Any, changed: Mapping[str, Any], concerned: Sequence[Constraint]
+    ) -> bool:
+        """Whether one of the *concerned* constraints is broken once *key* has *value*."""
+        get = self.overlay(changed)
+        try:
+            return any(constraint(get, self._layout) is not None for constraint in concerned)
+        except InputProblem as problem:
+            text = pointer.show(value)
+            raise InputProblem(
+                f"{key.path}: {text}: {problem}; remove the value, or correct the rule"
+            ) from None
 
 
-def _broken(constraints: Iterable[Constraint], get: Overlay, layout: Layout) -> list[str]:
+def _concerned(key: Key, readers: _Readers) -> list[Constraint]:
+    """The constraints that asked for something that *key* changes; no other can be affected."""
     return [
-        f"{constraint.name}: {sentence}"
-        for constraint in constraints
-        if (sentence := constraint(get, layout)) is not None
+        constraint
+        for constraint, asked, with_holders in readers
+        if any(path in with_holders or not asked.isdisjoint(_holders(path)) for path in key.paths)
     ]
 
 
-def _touch(path: str, read: str) -> bool:
-    return pointer.within(path, read) or pointer.within(read, path)
+@lru_cache(maxsize=4096)
+def _holders(path: str) -> tuple[str, ...]:
+    """The pointers of all that *path* lies in."""
+    ends = [at for at, sign in enumerate(path) if sign == "/" and at]
+    return tuple(path[:end] for end in ends)
+
+
+def _with_holders(asked: set[str]) -> set[str]:
+    return asked.union(*map(_holders, asked))
+
+
+_Readers = list[tuple[Constraint, set[str], set[str]]]
+"""A constraint, the pointers that it asked for, and these with all that they lie in."""

@@ -62,8 +62,16 @@ class Constraint:
     function: Rule
 
     def __call__(self, get: Get, layout: Layout) -> str | None:
-        """None where the rule holds, else one sentence."""
-        return self.function(get, layout, **self.parameters)
+        """None where the rule holds, else one sentence; InputProblem where it can't be computed."""
+        try:
+            return self.function(get, layout, **self.parameters)
+        except InputProblem as problem:
+            raise InputProblem(f"rule {self.name}: {problem}") from None
+        except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as problem:
+            # A value of a type that the rule does not expect: the file is wrong, not the run.
+            raise InputProblem(
+                f"rule {self.name}: can't be computed ({type(problem).__name__}: {problem})"
+            ) from None
 
 
 def constraint(name: str, parameters: Mapping[str, Any]) -> Constraint:
@@ -130,8 +138,8 @@ def at_most(
 ) -> str | None:
     """The number at *path* is at most *limit*, or at most the number at *other*."""
     value = get(path)
-    for bound, name in ((limit, ""), (get(other) if other else None, f" ({other})")):
-        if bound is not None and value > bound:
+    for bound, name in _bounds(get, limit, other):
+        if value > bound:
             return f"{path} is {value}; it must be at most {bound}{name}"
     return None
 
@@ -142,8 +150,8 @@ def at_least(
 ) -> str | None:
     """The number at *path* is at least *limit*, or at least the number at *other*."""
     value = get(path)
-    for bound, name in ((limit, ""), (get(other) if other else None, f" ({other})")):
-        if bound is not None and value < bound:
+    for bound, name in _bounds(get, limit, other):
+        if value < bound:
             return f"{path} is {value}; it must be at least {bound}{name}"
     return None
 
@@ -172,8 +180,10 @@ def length_equals(
 ) -> str | None:
     """The list at *path* has *number* items, or as many as the list at *other*; null holds."""
     items = get(path)
+    if number is None and other is None:
+        raise InputProblem("parameter 'number' or 'other' is missing; add one")
     wanted = len(get(other)) if other else number
-    if items is not None and wanted is not None and len(items) != wanted:
+    if items is not None and len(items) != wanted:
         as_in = f", as {other} has" if other else ""
         return f"{path} has {len(items)} items; it must have {wanted}{as_in}"
     return None
@@ -189,6 +199,16 @@ def product_equals(get: Get, layout: Layout, path: str, factors: Sequence[str]) 
     if value != product:
         return f"{path} is {value}; it must be {' * '.join(factors)} ({product})"
     return None
+
+
+def _bounds(get: Get, limit: float | None, other: str | None) -> list[tuple[float, str]]:
+    """The limits that were given, each with the path it comes from."""
+    bounds = [] if limit is None else [(limit, "")]
+    if other is not None:
+        bounds.append((get(other), f" ({other})"))
+    if not bounds:
+        raise InputProblem("parameter 'limit' or 'other' is missing; add one")
+    return bounds
 
 
 def _number(value: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,25 +107,29 @@ class _Series:
         strategy, self.drawn_by = _strategy(space, count, base, only_fitting_checkpoint)
         self._decode = _decoder(strategy)
         self._model, self._space, self._seed, self._count = model, space, seed, count
-        self._firsts: list[_Name] = []
+        self._firsts: list[tuple[Edit, ...]] = []
+        self._names: list[_Name] = []  # of the firsts
         self._compared = 0 if base is not None else _COMPARED
 
     def edits(self, iteration: int, attempt: int) -> tuple[Edit, ...]:
         """The edits of one attempt, sorted by path."""
-        seen = self._before(iteration)
+        self._fill(iteration)
+        if attempt == 1 and 1 <= iteration <= len(self._firsts):
+            return self._firsts[iteration - 1]
+        seen = set(self._names[: max(iteration - 1, 0)] if iteration <= self._compared else ())
         for earlier in range(1, attempt):
             seen.add(_name(self._pick(iteration, earlier, seen)))
         return self._pick(iteration, attempt, seen)
 
-    def _before(self, iteration: int) -> set[_Name]:
-        """The first attempts of the iterations before *iteration*; none once all were had."""
-        while len(self._firsts) < min(iteration - 1, self._compared):
-            seen = set(self._firsts)
-            name = _name(self._pick(len(self._firsts) + 1, 1, seen))
-            self._firsts.append(name)
-            if name in seen:
+    def _fill(self, iteration: int) -> None:
+        """Draw the first attempts up to *iteration*, none further than one that had to repeat."""
+        while len(self._firsts) < min(iteration, self._compared):
+            seen = set(self._names)
+            edits = self._pick(len(self._firsts) + 1, 1, seen)
+            self._firsts.append(edits)
+            self._names.append(_name(edits))
+            if self._names[-1] in seen:
                 self._compared = len(self._firsts)
-        return set(self._firsts[: iteration - 1]) if 1 < iteration <= self._compared else set()
 
     def _pick(self, iteration: int, attempt: int, seen: set[_Name]) -> tuple[Edit, ...]:
         """The first draw that is not in *seen*; where all are, the first one."""
@@ -198,35 +202,32 @@ def _strategy(
         raise InputProblem(f"{space.model}: the configuration to start from breaks {broken[0]}")
     moved = {} if base is None else _moved(keys, space.documents, base)
     drawn_by = {"hypothesis": hypothesis.__version__, "space": space.digest}
-    remembered: dict[str, Any] = {}
+    remembered: dict[str, list[tuple[Key, tuple[Any, ...]]]] = {}
 
-    def next_ones(changes: Mapping[str, Any]) -> Any:
-        """Strategies for the next key and for the value of each, remembered by state."""
-        state = pointer.canonical(changes)
+    def next_ones(changes: Mapping[str, Any], edits_left: int) -> list[tuple[Key, tuple[Any, ...]]]:
+        """The keys that may be changed next and the values of each, remembered by state."""
+        state = pointer.canonical([edits_left > 1, changes])
         if state not in remembered:
             if len(remembered) >= _REMEMBERED:
                 remembered.clear()
-            options = choices.after(changes)
-            values = {key: st.sampled_from(range(len(found))) for key, found in options.items()}
-            keys_left = sorted(options, key=lambda key: key.path)
-            remembered[state] = (
-                (st.sampled_from(range(len(keys_left))), keys_left, options, values)
-                if options
-                else None
-            )
+            options = choices.after(changes, edits_left)
+            remembered[state] = sorted(options.items(), key=lambda option: option[0].path)
         return remembered[state]
+
+    @cache
+    def index_below(number: int) -> SearchStrategy[int]:
+        return st.sampled_from(range(number))
 
     @st.composite
     def edited(choose: Callable[[SearchStrategy[Any]], Any]) -> tuple[Edit, ...]:
         changes: dict[str, Any] = {}
         edits: list[Edit] = []
-        for _ in range(count):
-            following = next_ones(changes)
-            if following is None:
+        for edits_left in range(count, 0, -1):
+            options = next_ones(changes, edits_left)
+            if not options:
                 hypothesis.reject()
-            which, keys_left, options, values = following
-            key: Key = keys_left[choose(which)]
-            value = options[key][choose(values[key])]
+            key, values = options[choose(index_below(len(options)))]
+            value = values[choose(index_below(len(values)))]
             edits.extend(
                 Edit(path, old, value)
                 for path in key.paths

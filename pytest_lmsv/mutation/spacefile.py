@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,8 @@ def _values(entry: Entry, device: str) -> list[Any]:
 
 def _type_complaint(value: Any, present: Any) -> str | None:
     """What is wrong with the JSON type of a grid value; anything goes where null is present."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "is not a JSON number; remove it"
     if present is None:
         return None
     if pointer.kind(value) != pointer.kind(present):
@@ -164,26 +167,19 @@ def _constraints(top: Entry, device: str) -> tuple[Constraint, ...]:
 def _check(file: Path, space: Space) -> None:
     """The unmutated documents keep every constraint, and something can be drawn."""
     choices = Choices(space.documents, space.drawn(), space.constraints, space.layout)
-    get = choices.overlay({})
-    for rule in space.constraints:
-        try:
-            sentence = rule(get, space.layout)
-        except InputProblem as problem:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: {problem} in the {space.device} documents; "
-                "correct the rule's parameters"
-            ) from None
-        except Exception as problem:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: can't be computed on the {space.device} "
-                f"documents ({type(problem).__name__}: {problem}); check its parameters and values"
-            ) from None
-        if sentence:
-            raise InputProblem(
-                f"{file}: constraints: {rule.name}: the unmutated {space.device} documents break "
-                f"it: {sentence}; correct the documents or the rule"
-            )
-    if not choices.after({}):
+    try:
+        broken = choices.broken({})
+        options = choices.after({}, edits_left=2)
+    except InputProblem as problem:
+        raise InputProblem(
+            f"{file}: {problem}, on {space.device}; check the rule's parameters"
+        ) from None
+    if broken:
+        raise InputProblem(
+            f"{file}: constraints: the unmutated {space.device} documents break {broken[0]}; "
+            "correct the documents or the rule"
+        )
+    if not options:
         raise InputProblem(
             f"{file}: keys: the constraints leave nothing to draw on {space.device}; "
             "add keys or values, or loosen a constraint"

@@ -2,7 +2,7 @@
 
 During a test pytest captures the standard output, so the line goes to a copy of it that was made
 before. On a terminal one line is written over and over; elsewhere a line is printed when a run
-begins, when its step changes after a while, and at least every minute.
+begins, and every minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from pytest_lmsv.campaign.progress import Doing, states
 
 ERASE = "\r\x1b[K"
-TERMINAL_EVERY_S, LOG_EVERY_S = 0.5, 60.0
+LOOK_EVERY_S, PRINT_EVERY_S = 0.2, 60.0
 
 
 class Live:
@@ -59,7 +59,7 @@ class Live:
             self._erase()
 
     def _watch(self) -> None:
-        while not self._stop.wait(TERMINAL_EVERY_S):
+        while not self._stop.wait(LOOK_EVERY_S):
             assert self._campaign is not None
             doing = list(states(self._campaign))
             with self._lock:
@@ -72,7 +72,7 @@ class Live:
     def _show(self, line: str) -> None:
         self._erase()
         if line:
-            width = os.get_terminal_size(self._out.fileno()).columns
+            width = os.get_terminal_size(self._out.fileno()).columns or 80
             self._write(line[: max(1, width - 1)])
             self._shown = True
 
@@ -80,7 +80,7 @@ class Live:
         now = time.monotonic()
         last, before = self._printed.get(worker, (0.0, None))
         begun = before is None or before.since != state.since
-        if begun or now - last >= LOG_EVERY_S:
+        if begun or now - last >= PRINT_EVERY_S:
             self._printed[worker] = (now, state)
             self._write(state.line() + "\n")
 

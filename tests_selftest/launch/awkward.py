@@ -96,3 +96,9 @@ def start_runner(tmp_path: Path, run_id: str, script: str, call: str) -> subproc
     log = tmp_path / "log"
     assert until(lambda: log.exists() and "ready" in log.read_text())
     return runner
+
+
+def guard_of(run_id: str) -> int:
+    """The parent of the command that carries this run id."""
+    command = min(carriers(run_id))
+    return int(Path(f"/proc/{command}/stat").read_text().rpartition(")")[2].split()[1])

@@ -187,7 +187,9 @@ def test_no_network_is_one_line_with_the_remedy(
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     line = problem(tmp_path, Source(index_url="http://127.0.0.1:1/simple"), tiny())
-    assert line.startswith("PTA environment: no network: pip could not reach its index. ")
+    assert line.startswith(
+        "PTA environment: no network (NewConnectionError): pip could not reach its index. "
+    )
     assert "--wheels DIR" in line
     assert names(tmp_path) == ["pta-build.log"]
 
@@ -279,6 +281,13 @@ def test_the_default_folder_is_in_the_users_cache(monkeypatch: pytest.MonkeyPatc
     assert environments.default_folder() == Path("/c/pytest-lmsv/envs")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # not valid by the XDG specification
     assert environments.default_folder() == Path.home() / ".cache/pytest-lmsv/envs"
+
+
+def test_the_first_use_is_announced_with_its_size(tmp_path: Path) -> None:
+    assert environments.announcement(["pta", "msa"], tmp_path) == (
+        f"first use: the environment of PTA and of MSA will be made in {tmp_path} (3.8 GB on disk, "
+        "1.1 GB to download); `lmsv setup cpu` does it ahead of time"
+    )
 
 
 def test_a_damaged_record_is_no_environment(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from awkward import AWKWARD, a_job, alive, carriers, new_run_id, pids, start_runner, until
+from awkward import AWKWARD, a_job, alive, carriers, guard_of, new_run_id, pids, start_runner, until
 
 from pytest_lmsv.launch import guard, local
 from pytest_lmsv.launch.job import Job
@@ -94,12 +94,6 @@ local.run(job, fork)
     gone = until(lambda: not [pid for pid in pids(tmp_path).values() if alive(pid)], 5)
     os.kill(int((tmp_path / "forked").read_text()), signal.SIGKILL)
     assert gone
-
-
-def guard_of(run_id: str) -> int:
-    """The parent of the command that carries this run id."""
-    command = min(carriers(run_id))
-    return int(Path(f"/proc/{command}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+
+from pytest_lmsv import catalog
+from pytest_lmsv.problems import InputProblem
 
 MODEL: dict[str, Any] = {
     "name": "tiny",
@@ -86,3 +90,12 @@ def write(
     (place / "model.yaml").write_text(yaml.safe_dump(content))
     (place / "space.yaml").write_text(yaml.safe_dump({**SPACE, **(space or {})}))
     return place
+
+
+def complaint(folder: Path) -> str:
+    """The one line that loading *folder* ends with."""
+    with pytest.raises(InputProblem) as caught:
+        catalog.load([folder])
+    text = str(caught.value)
+    assert "\n" not in text
+    return text

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_models import DOCUMENTS, SPACE, write
 
 from pytest_lmsv import catalog
 from pytest_lmsv.mutation.constraints import Layout
 from pytest_lmsv.problems import InputProblem
+from tests_selftest.mutation.small_models import DOCUMENTS, complaint, write
 
 
 def test_a_model_is_loaded_with_all_it_says(tmp_path: Path) -> None:
@@ -74,14 +75,6 @@ def test_a_device_without_documents_is_named(tmp_path: Path) -> None:
         tiny.documents("npu")
 
 
-def complaint(folder: Path) -> str:
-    with pytest.raises(InputProblem) as caught:
-        catalog.load([folder])
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -103,6 +96,10 @@ def complaint(folder: Path) -> str:
         ({"entry": {"cpu": "a.py"}}, "entry: nothing for npu"),
         ({"entry": "a.py"}, "entry: expected 'key: value' lines, found \"a.py\""),
         ({"stack_overrides": {"msa": {"/args/bf": 1}}}, "(did you mean 'bf16'?); correct the path"),
+        (
+            {"stack_overrides": {"msa": {"/args/lr": 1.0}}},
+            "stack_overrides: msa: /args/lr: space.yaml mutates /args/lr on npu, which would not",
+        ),
         ({"stack_overrides": {"mss": {}}}, "stack_overrides: mss: unknown key"),
     ],
 )
@@ -115,96 +112,6 @@ def test_a_wrong_model_yaml_is_named_by_file_key_and_remedy(
     assert message in text
 
 
-def keys(**change: Any) -> dict[str, Any]:
-    first = {**SPACE["keys"][0], **change}
-    return {"keys": [first, *SPACE["keys"][1:]]}
-
-
-def rules(*entries: Any) -> dict[str, Any]:
-    return {"constraints": list(entries)}
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (keys(path="/model/predictor/num_layer"), "(did you mean 'num_layers'?) in the npu docum"),
-        (keys(path="model/x"), "is not a JSON Pointer"),
-        (
-            keys(values=[1, 2.0]),
-            "values: 2.0: expected a whole number as the documents have (2), f",
-        ),
-        (
-            keys(values=[1, "2"]),
-            'values: "2": expected a whole number as the documents have (2), f',
-        ),
-        (keys(values=[1, True]), "values: true: expected a whole number"),
-        (keys(values=[1, None]), "values: null: expected a whole number"),
-        (keys(values=[2]), "values: no value but the present one on npu (2); add another"),
-        (keys(values=[1, 1, 3]), "values: 1 stands there twice; remove one"),
-        (keys(values=3), "values: expected a list, found 3"),
-        (keys(values={"gpu": [1]}), "values: gpu: unknown key"),
-        (
-            keys(live=False),
-            "live: expected true or the reason why not, found False; write a reason",
-        ),
-        (keys(live={"cpu": False}), "live: expected true or the reason why not"),
-        (keys(fresh_weights="yes"), 'fresh_weights: expected true or false, found "yes"'),
-        (keys(sets=["/data/nothing"]), "sets: /data/nothing does not exist"),
-        (keys(sets=["/data/num_frames"]), "sets: /data/num_frames holds 9 on npu, /model/predict"),
-        (keys(valeus=[1]), "valeus: unknown key (did you mean 'values'?)"),
-        (
-            {"keys": [{"path": "/data/batches", "values": [[2, 2]]}, *SPACE["keys"]]},
-            "/data/batches/1: /data/batches/1 is also changed by /data/batches (/data/batches)",
-        ),
-        ({"key": []}, "key: unknown key (did you mean 'keys'?)"),
-        ({"keys": {}}, "keys: expected a list of entries, found an object"),
-        (rules("equl"), "constraints/0: rule: no rule named 'equl' (did you mean 'equal'?); known"),
-        (rules({"rule": "equal"}), "constraints/0: rule equal: parameter 'paths' is missing; add"),
-        (
-            rules({"rule": "at_most", "pth": "/args/lr"}),
-            "rule at_most: no parameter named 'pth' (did you mean 'path'?); it takes: path, limit",
-        ),
-        (rules({"rules": "equal"}), "constraints/0: rule: is missing; add it"),
-        (rules({"rule": "equal", "paths": ["/model/frame", "/args/lr"]}), "equal: /model/frame do"),
-        (
-            rules({"rule": "equal", "paths": ["/model/frames", "/data/num_frames"]}),
-            "the unmutated npu documents break it: /model/frames is 17 but /data/num_frames is 9",
-        ),
-        (
-            rules({"rule": "multiple_of", "path": "/model/norm/type", "number": 2}),
-            "multiple_of: can't be computed on the npu documents (TypeError",
-        ),
-        (rules({"rule": "equal", "paths": ["/args/lr"], "only": "gpu"}), "only: expected npu or c"),
-        (
-            {
-                "keys": [{"path": "/data/num_frames", "values": [5]}],
-                "constraints": [{"rule": "at_least", "path": "/data/num_frames", "limit": 9}],
-            },
-            "keys: the constraints leave nothing to draw on npu; add keys or values",
-        ),
-        ({"keys": []}, "leave nothing to draw"),
-    ],
-)
-def test_a_wrong_space_is_named_by_file_key_and_remedy(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
-    folder = write(tmp_path, space=change)
-    text = complaint(tmp_path)
-    assert text.startswith(f"{folder / 'space.yaml'}: ")
-    assert message in text
-
-
-def test_list_values_keep_the_type_of_their_items(tmp_path: Path) -> None:
-    write(tmp_path, space={"keys": [{"path": "/model/scale", "values": [[1.0, 2, 1.0]]}]})
-    assert "[1.0, 2, 1.0]: item 2: expected a number with a point" in complaint(tmp_path)
-
-
-def test_a_rule_may_be_for_one_device_only(tmp_path: Path) -> None:
-    only = {"rule": "at_most", "path": "/data/num_frames", "limit": 5, "only": "npu"}
-    write(tmp_path, space={"constraints": [only]}, devices=("cpu",))
-    assert catalog.load([tmp_path])["tiny"].space("cpu").constraints == ()
-
-
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
@@ -212,6 +119,15 @@ def test_a_rule_may_be_for_one_device_only(tmp_path: Path) -> None:
         ("cpu/data.json", '{"a": 1,\n "a": 2}', "line 2: key 'a' is written twice"),
         ("cpu/args.json", "[]", "expected {...}, found a list"),
         ("cpu/args.json", '{"lr": NaN}', "line 1: NaN is not JSON"),
+        ("cpu/args.json", '{"a": 1,\n"lr": 1e999}', "line 2: 1e999 is not JSON"),
+        ("cpu/args.json", "[" * 100000, "can't be read as JSON"),
+        ("cpu/args.json", "1" * 5000, "can't be read as JSON"),
+        ("cpu/args.json", '{"lr": 1, "a": {"lr": {}, "lr": 2}}', "line 1: key 'lr' is written twi"),
+        ("space.yaml", "keys:\n\t- a\n", "line 2: broken YAML (found character"),
+        ("space.yaml", "keys: [*nothing]\n", "line 1: broken YAML (found undefined alias"),
+        ("space.yaml", "keys: !!python/name:os.system\n", "line 1: broken YAML (could not determi"),
+        ("space.yaml", "keys: \x07\n", "broken YAML"),
+        ("space.yaml", "? [a]\n: 1\n", "broken YAML (found unhashable key)"),
         ("space.yaml", "keys:\n  - {path: [}\n", "line 2: broken YAML"),
         ("model.yaml", "name: tiny\nname: tiny\n", "line 2: key 'name' is written twice"),
         ("model.yaml", "- a\n", "expected 'key: value' lines, found a list"),
@@ -251,3 +167,13 @@ def test_an_alias_names_one_model(tmp_path: Path) -> None:
     assert "zebra/model.yaml: aliases: 'wee' already names tiny" in complaint(tmp_path)
     write(tmp_path, model={"name": "zebra", "aliases": ["tiny"]})
     assert "aliases: 'tiny' already names tiny" in complaint(tmp_path)
+
+
+def test_files_that_are_no_text_are_named(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    (folder / "cpu" / "model.json").write_bytes(b'{"a": "\xff"}')
+    assert "model.json: is not UTF-8 text (byte 7); save it as UTF-8" in complaint(tmp_path)
+    (folder / "cpu" / "model.json").write_bytes(
+        b"\xef\xbb\xbf" + json.dumps(DOCUMENTS["model"]).encode()
+    )
+    assert catalog.load([tmp_path])["tiny"].documents("cpu") == DOCUMENTS

@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from small_models import write
 
-import pytest_lmsv
 from pytest_lmsv import catalog
 from pytest_lmsv.mutation import mutations
 from pytest_lmsv.mutation.draw import draw
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Mutation
+from tests_selftest.mutation.small_models import write
 
 USERS_TEST = """
 from hypothesis import given, settings
-from pytest_lmsv.mutation import mutations
+from pytest_lmsv import mutations
 
 SEEN = set()
 
@@ -48,7 +47,7 @@ def test_a_users_test_draws_from_the_models_of_its_project(tmp_path: Path) -> No
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(pytest_lmsv.__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=120,
@@ -125,7 +124,7 @@ def test_the_mutation_package_costs_nothing_before_it_is_used() -> None:
     )
     ended = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(Path(pytest_lmsv.__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         timeout=60,

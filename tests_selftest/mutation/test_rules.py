@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -234,3 +236,11 @@ def test_no_rule_is_without_a_row_and_every_one_says_what_it_means() -> None:
 def test_without_tensor_parallelism_any_count_of_tokens_is_fine() -> None:
     assert ask("sequence_parallel_tokens", {}, ONE, {}) is None
     assert ask("sequence_by_cp", {}, ONE, {"/args/seq-length": 7}) is None
+
+
+def test_the_manual_names_every_rule_and_no_other() -> None:
+    constraint("equal", {"paths": ["/a"]})
+    manual = (Path(__file__).parents[2] / "docs" / "mutation.md").read_text(encoding="utf-8")
+    table = manual[manual.index("| rule |") :].split("\n\n", 1)[0]
+    named = [word for row in table.splitlines()[2:] for word in re.findall(r"`(\w+)`", row)]
+    assert sorted(named) == sorted(RULES)

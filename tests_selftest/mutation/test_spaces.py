@@ -70,38 +70,43 @@ def plainly_broken(documents: Any, rules: Any) -> list[str]:
     return [sentence for rule in rules if (sentence := rule(get, Layout())) is not None]
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@given(spaces(), st.integers(1, 4), st.integers(1, 3))
-def test_what_is_drawn_keeps_every_constraint(space: Space, count: int, attempt: int) -> None:
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
+@given(spaces(), st.data())
+def test_the_values_offered_are_those_that_trying_each_would_find(
+    space: Space, data: st.DataObject
+) -> None:
     choices = Choices(space.documents, space.keys, space.constraints, space.layout)
     changes: dict[str, Any] = {}
-    for _ in range(count):
-        options = choices.after(changes)
-        agree_with_trying_each(space, changes, options)
+    for edits_left in (3, 2, 1):
+        options = choices.after(changes, edits_left)
+        assert options == by_trying_each(space, changes, edits_left)
         if not options:
             return
-        key = min(options, key=lambda key: key.path)
-        changes |= dict.fromkeys(key.paths, options[key][-1])
+        key = data.draw(st.sampled_from(sorted(options, key=lambda key: key.path)))
+        changes |= dict.fromkeys(key.paths, data.draw(st.sampled_from(options[key])))
     assert choices.broken(changes) == []
 
 
-def agree_with_trying_each(
-    space: Space, changes: dict[str, Any], options: dict[Key, tuple[Any, ...]]
-) -> None:
-    """The options are those that applying every value and asking every rule would find."""
+def by_trying_each(
+    space: Space, changes: dict[str, Any], edits_left: int
+) -> dict[Key, tuple[Any, ...]]:
+    """The options found by applying every value and asking every rule, without any overlay."""
+    whole = not plainly_broken(changed(space.documents, changes), space.constraints)
+    options: dict[Key, tuple[Any, ...]] = {}
     for key in space.keys:
         if key.path in changes:
-            assert key not in options
             continue
-        allowed = []
+        values = []
         for value in key.values:
-            documents = changed(space.documents, {**changes, **dict.fromkeys(key.paths, value)})
-            present = pointer.get(space.documents, key.path)
-            if not pointer.same(value, present) and not plainly_broken(
-                documents, space.constraints
-            ):
-                allowed.append(value)
-        assert options.get(key, ()) == tuple(allowed)
+            if pointer.same(value, pointer.get(space.documents, key.path)):
+                continue
+            after = {**changes, **dict.fromkeys(key.paths, value)}
+            holds = not plainly_broken(changed(space.documents, after), space.constraints)
+            if holds or (whole and edits_left > 1 and by_trying_each(space, after, 1)):
+                values.append(value)
+        if values:
+            options[key] = tuple(values)
+    return options
 
 
 def changed(documents: Any, changes: dict[str, Any]) -> Any:
@@ -120,11 +125,11 @@ def draw_any(space: Space, seed: int, iteration: int, count: int, base: Any = No
 
 
 def some_spaces() -> list[Space]:
-    """Sixty spaces of the strategy above, taken before any draw."""
+    """Some spaces of the strategy above, taken before any draw."""
     found: list[Space] = []
 
     @settings(
-        deadline=None, max_examples=60, database=None, derandomize=True,
+        deadline=None, max_examples=25, database=None, derandomize=True,
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(spaces())
@@ -156,5 +161,5 @@ def test_drawn_mutations_of_any_space_are_valid_and_chains_stay_so() -> None:
                 assert apply.apply(space.documents, edits) == result != space.documents
                 base = result
                 valid += 1
-    assert valid > 300
+    assert valid > 100
     assert all("nothing to draw" in problem for problem in refused)

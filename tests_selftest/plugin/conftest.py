@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
+from pytest_lmsv import data
+from pytest_lmsv.launch.pins import PINS
+
 TOY_RUN = Path(__file__).with_name("toy_run.py")
-VERSIONS = {
-    "pta": {"torch": "2.13.0", "numpy": "1.26.4"},
-    "msa": {"mindspore": "2.7.1", "mindnlp": "0.5.1", "numpy": "1.26.4"},
-}
 LAUNCHER = """\
 #!/usr/bin/env bash
 set -euo pipefail
@@ -98,10 +97,10 @@ def toy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Toy:
     for name, document in documents.items():
         (model / "cpu" / f"{name}.json").write_text(json.dumps(document), encoding="utf-8")
     (root / "scripts").mkdir()
-    for stack, packages in VERSIONS.items():
+    for stack, pins in PINS.items():
         launcher = LAUNCHER.format(python=sys.executable, script=TOY_RUN, stack=stack)
         (root / "scripts" / f"{stack}_toy.sh").write_text(launcher, encoding="utf-8")
-        _environment(root / f"env_{stack}", packages)
+        _environment(root / f"env_{stack}", pins.versions())
     ini = [
         "[pytest]",
         "lmsv_config_dirs = models",
@@ -126,3 +125,9 @@ def _environment(folder: Path, packages: dict[str, str]) -> None:
         info = site / f"{name}-{number}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Name: {name}\nVersion: {number}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def packaged_test() -> Path:
+    """The test that a project without one of its own runs."""
+    return data.test_models() / "test_alignment.py"
