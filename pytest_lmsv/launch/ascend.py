@@ -7,10 +7,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from pytest_lmsv.launch import installed
+from pytest_lmsv.launch.environments import StackEnvironment
+from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.records import Stack
+
 ASCEND = Path("/usr/local/Ascend")
 CHECKPOINT = "latest_checkpointed_iteration.txt"
 ENTRY_SCRIPTS = ("pretrain_sora.py", "pretrain_vlm.py", "inference_sora.py", "inference_vlm.py")
 OPENSORA = "mindspeed_mm/tasks/inference/pipeline/opensora_pipeline.py"
+DEFAULT_NAMES: dict[Stack, str] = {"pta": "mindspeed", "msa": "msadapter"}
 DEFAULT_WEIGHTS = {
     "cogvideox": "cogvideox/CogVideoX-5B",
     "internvl3": "internvl3/raw_ckpt/InternVL3-8B",
@@ -116,6 +122,21 @@ def conda_environment(name: str, roots: tuple[Path, ...] | None = None) -> Path 
         if (root / "envs" / name / "bin" / "python").exists():
             return root / "envs" / name
     return None
+
+
+def environment(stack: Stack, named: str | None) -> StackEnvironment:
+    """The environment of *stack* on an Ascend machine, by conda name or folder, as it is.
+
+    EnvironmentProblem where there is none. What it should hold is the doctor's to say.
+    """
+    name = named or DEFAULT_NAMES[stack]
+    folder = conda_environment(name)
+    if folder is None:
+        raise EnvironmentProblem(
+            f"{stack.upper()} environment: no conda environment {name}; make it, or name another "
+            f"with lmsv_{stack}_env (a name or a folder)"
+        )
+    return StackEnvironment(stack, folder, installed.versions(folder))
 
 
 def _asked(program: str, name: str) -> Path | None:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_lmsv.problems import EnvironmentProblem
 
@@ -101,6 +102,27 @@ def busy(
 ) -> tuple[NpuProcess, ...]:
     """The processes on *devices* that are not *ours* (process ids)."""
     return tuple(p for p in snapshot.processes if p.npu in devices and p.pid not in ours)
+
+
+def of_run(run_id: str, proc: Path = Path("/proc")) -> frozenset[int]:
+    """The processes of this machine that carry exactly *run_id* as LMSV_RUN_ID."""
+    wanted, found = f"LMSV_RUN_ID={run_id}".encode(), set()
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            try:
+                if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                    found.add(int(folder.name))
+            except OSError:  # ended meanwhile, or not ours to see
+                continue
+    return frozenset(found)
+
+
+def left_over(snapshot: Snapshot | None, run_id: str) -> tuple[NpuProcess, ...]:
+    """The NPU processes that a run left behind: after its end there must be none."""
+    ours = of_run(run_id) if snapshot else frozenset()
+    return (
+        tuple(process for process in snapshot.processes if process.pid in ours) if snapshot else ()
+    )
 
 
 def named(processes: Collection[NpuProcess]) -> str:

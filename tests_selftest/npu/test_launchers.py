@@ -163,6 +163,15 @@ def test_the_layout_is_the_one_that_the_model_names(model: str) -> None:
 
 
 @pytest.mark.parametrize(("stack", "model"), EVERY)
+def test_the_patch_point_and_script_are_those_that_the_model_names(stack: str, model: str) -> None:
+    spec, found = catalog.load([ROOT / "mm_configs"])[model], golden(stack, model, 1)
+    script = spec.entry_scripts["npu"]
+    assert any(word.endswith(f"/MindSpeed-MM/{script}") for word in found["arguments"])
+    point = found["environment"].get("LMSV_PATCH_POINT")
+    assert point == spec.patch_points.get(script)
+
+
+@pytest.mark.parametrize(("stack", "model"), EVERY)
 def test_rules_of_one_node_and_of_several(stack: str, model: str) -> None:
     one, two = golden(stack, model, 1), golden(stack, model, 2)
     assert one["environment"]["HCCL_DETERMINISTIC"] == "true"

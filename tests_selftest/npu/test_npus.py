@@ -80,6 +80,30 @@ def test_npu_smi_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert npus.look() is None
 
 
+def test_what_a_run_left_behind_is_found_by_its_run_id() -> None:
+    child = subprocess.Popen(["sleep", "60"], env={"LMSV_RUN_ID": "run-é", "PATH": "/usr/bin:/bin"})
+    try:
+        assert npus.of_run("run-é") == {child.pid}
+        assert npus.of_run("run") == frozenset()
+        table = TABLE.replace("4242 ", f"{child.pid:<5}")
+        assert [p.pid for p in npus.left_over(npus.parse(table), "run-é")] == [child.pid]
+        assert npus.left_over(npus.parse(TABLE), "run-é") == ()
+    finally:
+        child.kill()
+        child.wait()
+    assert npus.left_over(None, "run-é") == ()
+
+
+def test_an_environment_of_an_ascend_machine(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").touch()
+    (tmp_path / "lib/python3.10/site-packages/torch_npu-2.7.1.dist-info").mkdir(parents=True)
+    found = ascend.environment("pta", str(tmp_path))
+    assert (found.path, dict(found.versions)) == (tmp_path, {"torch-npu": "2.7.1"})
+    with pytest.raises(EnvironmentProblem, match="no conda environment nobody's"):
+        ascend.environment("msa", "nobody's")
+
+
 def code(folder: Path, *files: str) -> Path:
     for name in ("pretrain_vlm.py", "examples/internvl3/model_8B.json", *files):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
