@@ -13,20 +13,20 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from awkward import carriers, until
 
 from pytest_lmsv.launch import building, environments, installed
 from pytest_lmsv.launch.building import Source
 from pytest_lmsv.launch.pins import Pins
 from pytest_lmsv.problems import EnvironmentProblem
+from tests_selftest.launch.awkward import carriers, until
 
 THIS = sys.version_info[:2]
 SESSION = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from test_environments import tiny
-from pytest_lmsv.launch import building, environments, installed
+from tests_selftest.launch.test_environments import tiny
+from pytest_lmsv.launch import environments
 from pytest_lmsv.launch.building import Source
 source = Source(wheels=Path(sys.argv[2]))
 say = lambda line: print(line, flush=True)
@@ -76,7 +76,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def session(folder: Path, wheels: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", SESSION, str(folder), str(wheels), str(Path(__file__).parent)],
+        [sys.executable, "-c", SESSION, str(folder), str(wheels), str(Path(__file__).parents[2])],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -1,0 +1,262 @@
+"""What one log file holds: the runs in it, their steps, figures and error candidates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_lmsv.logs.errors import TRACEBACK, Collector
+from pytest_lmsv.logs.metrics import (
+    RECORD,
+    Footer,
+    StepRecord,
+    footer,
+    mean_step_time,
+    other_step,
+    peak_memory,
+)
+from pytest_lmsv.logs.prefixes import Stripped, strip
+from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
+from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
+
+_STARTS = re.compile(
+    r"^\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -|Start worker process with rank id:(\d{1,6})"
+)
+_PERHAPS_STARTS = ("using world size:", " Arguments ------", "time to initialize megatron")
+_ENDS = ("ChildFailedError", "Distributed job exited", "training is done", "workers successfully")
+_BAR = re.compile(r"(\d{1,9})/(\d{1,9}) \[[^\]]{0,60}(?:it/s|s/it)")
+_DONE = re.compile(r"Inference finished|\bSaved \d{1,9} samples|\bsaving (?:videos?|images?) to\b")
+_WORLD = re.compile(r"using world size: {0,8}(\d{1,6})")
+_PID = re.compile(r"\[[A-Z]{4,8}\] [A-Z_]{2,30}\((\d{1,9})[,:]")
+
+
+@dataclass(slots=True)
+class Run:
+    """One run in a file: a file that was appended to holds several."""
+
+    collector: Collector
+    records: dict[int | None, dict[int, StepRecord]] = field(default_factory=dict)
+    """Step records by the rank whose prefix they had."""
+    progress: dict[int | None, int] = field(default_factory=dict)
+    """Order of the last sign of progress of each rank."""
+    records_at: list[int] = field(default_factory=list)
+    """Orders of the last few records of a step that was new."""
+    highest: int = -1
+    memory: float | None = None
+    mean_time: tuple[int, float] | None = None
+    footers: list[tuple[int, Footer]] = field(default_factory=list)
+    ranks: set[int] = field(default_factory=set)
+    """Ranks that msrun says it started."""
+    world_size: int | None = None
+    inference: bool = False
+    cut: str | None = None
+    ended: bool = False
+    started: bool = False
+    order: int = 0
+
+
+@dataclass(slots=True)
+class LogFile:
+    """The last run of a file, and what the earlier ones left."""
+
+    path: Path
+    rank: int | None
+    last: Run
+    earlier: list[Run]
+    last_line: str
+    last_warning: str
+    pids: frozenset[int]
+    """Processes that wrote to it, as MindSpore's lines tell."""
+
+
+class Reader:
+    """Reads one log once, from its beginning to its end."""
+
+    def __init__(self, path: Path, extra_needles: Sequence[bytes] = ()) -> None:
+        self._path = path
+        self._search = searcher((*NEEDLES, *extra_needles))
+        self._rank = rank_of(path)
+        self._hints = tuple(needle.decode() for needle in extra_needles)
+        self._runs = [Run(Collector(self._hints))]
+        self._order = 0
+        self._wrapped = Wrapped()
+        self._last_line = ""
+        self._last_warning = ""
+        self._previous: tuple[int | None, int] | None = None
+        self._pids: set[int] = set()
+
+    def read(self) -> LogFile:
+        with self._path.open("rb", buffering=0) as stream:
+            lines = Lines(stream, self._search)
+            for raw in lines:
+                wanted = self._line(raw)
+                if wanted:
+                    lines.want(wanted)
+        self._close_all()
+        for run in self._runs:
+            run.collector.finish(self._order)
+        return LogFile(
+            self._path,
+            self._rank,
+            self._runs[-1],
+            self._runs[:-1],
+            self._last_line,
+            self._last_warning,
+            frozenset(self._pids),
+        )
+
+    def _close_all(self) -> None:
+        for rank in self._wrapped.ranks():
+            self._take(self._wrapped.close(rank))
+
+    # -- one line -------------------------------------------------------------------------------
+
+    def _line(self, raw: RawLine) -> int:
+        text = raw.text
+        if not text.strip() and not self._wrapped:
+            run = self._runs[-1]
+            return run.collector.feed(raw, Stripped("", None, "", ""), self._order, None)
+        self._order += 1
+        run = self._runs[-1]
+        run.order = self._order
+        if RECORD.search(text) and "|" in text:
+            return self._record_line(raw)
+        stripped = strip(text)
+        if self._wrapped:
+            fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
+            self._take(found)
+            if fits:
+                return 1 if self._wrapped else 0
+        if text.endswith((" ", "/")) or text[-1:].isdigit():
+            head = PARTIAL.search(text)
+            if head:
+                self._take(self._wrapped.begin_head(text[head.start() :], stripped.rank))
+                return 1
+        return self._other_line(raw, stripped)
+
+    def _other_line(self, raw: RawLine, stripped: Stripped) -> int:
+        text = stripped.text
+        rank = stripped.rank if stripped.rank is not None else self._rank
+        run = self._starts(raw, text)
+        if len(self._pids) < 8 and (pid := _PID.match(stripped.prefix)):
+            self._pids.add(int(pid[1]))
+        if stripped.level == "warning":
+            self._last_warning = text.strip()[:1000]
+        if "loss" in text or "step" in text:
+            step = other_step(raw.text)
+            if step is not None:
+                self._record(step, stripped.rank)
+                return 0
+            if (mean := mean_step_time(text)) is not None:
+                steps = [step for found in run.records.values() for step in found]
+                run.mean_time = (max(steps, default=1), mean)
+        if "allocated" in text or "memory" in text:
+            if "memory (MB) |" in text and "max reserved" not in text:
+                self._wrapped.begin_memory(text, raw.ended, stripped.rank)
+                return 1
+            peak = peak_memory(raw.text)
+            if peak is not None:
+                run.memory = max(run.memory or 0.0, peak)
+                return 0
+        if (found := footer(text)) is not None:
+            run.footers.append((self._order, found))
+            del run.footers[200:-200]
+            return 0
+        if bar := _BAR.search(raw.text):
+            if int(bar[1]) > 0:
+                run.progress[stripped.rank] = self._order
+            if TRACEBACK not in raw.text:
+                return 0
+        if _DONE.search(text):
+            run.progress[stripped.rank] = self._order
+        if "nference" in text:
+            run.inference = run.inference or "inference_" in text or "Inference" in text
+        return run.collector.feed(raw, stripped, self._order, rank)
+
+    def _starts(self, raw: RawLine, text: str) -> Run:
+        """The run that this line belongs to: a new one where it shows a start."""
+        run = self._runs[-1]
+        start = _STARTS.search(text)
+        if start and start[1]:
+            if int(start[1]) in run.ranks:
+                run = self._new_run()
+            run.ranks.add(int(start[1]))
+        elif start or any(mark in text for mark in _PERHAPS_STARTS):
+            begun = run.records or run.collector.candidates
+            if (start and begun) or (begun and run.ended):
+                run = self._new_run()
+            run.started = True
+            if world := _WORLD.search(text):
+                run.world_size = int(world[1])
+        elif any(mark in text for mark in _ENDS):
+            run.ended = True
+        return run
+
+    def _new_run(self) -> Run:
+        self._close_all()
+        self._runs.append(Run(Collector(self._hints), order=self._order))
+        if len(self._runs) > 50:  # of the earlier ones only whether they failed is told
+            del self._runs[1:-1]
+        self._previous = None
+        return self._runs[-1]
+
+    # -- step records ---------------------------------------------------------------------------
+
+    def _record_line(self, raw: RawLine) -> int:
+        text = raw.text
+        match = RECORD.search(text)
+        assert match
+        head = text[: match.start()]
+        rank = strip(head).rank if head.strip() else None
+        self._take(self._wrapped.begin(text, raw.ended, rank))
+        if TRACEBACK in text:
+            self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
+        return 1 if self._wrapped else 0
+
+    def _take(self, found: Found) -> None:
+        for record in found.records:
+            self._record(record, found.rank)
+        run = self._runs[-1]
+        if found.memory is not None:
+            run.memory = max(run.memory or 0.0, found.memory)
+        if found.cut is not None:
+            run.cut = found.cut
+
+    def _record(self, record: StepRecord, rank: int | None) -> None:
+        run = self._runs[-1]
+        found = run.records.setdefault(rank, {})
+        known = found.get(record.step)
+        if known is not None:
+            if known == record or known.fuller(record):
+                return  # a copy: tee, or a console that shows a worker's log
+            if record.fuller(known):
+                found[record.step] = record
+                return
+            trouble = any(
+                candidate.order > max(run.records_at, default=0)
+                for candidate in run.collector.candidates[-3:]
+            )
+            again = record.step == next(iter(found)) and self._previous != (rank, record.step)
+            if not (again or trouble or run.ended):
+                return  # another rank's figures of the same step
+            run = self._new_run()
+            found = run.records.setdefault(rank, {})
+        found[record.step] = record
+        self._previous = (rank, record.step)
+        run.progress[rank] = self._order
+        if record.step > run.highest:  # not the same step of one more rank
+            run.highest = record.step
+            run.records_at.append(self._order)
+            del run.records_at[:-8]
+
+
+def rank_of(path: Path) -> int | None:
+    """The rank that a file's name or folder tells (msrun: worker_3.log, torchrun: 3/stderr.log)."""
+    match = re.search(r"(?:worker|rank)[_-]?(\d{1,6})(?=\D*\Z)", path.name)
+    if match:
+        return int(match[1])
+    if path.name in {"stdout.log", "stderr.log"} and path.parent.name.isdigit():
+        return int(path.parent.name)
+    return None

@@ -1,0 +1,239 @@
+"""Figures in a line of a training log: step records, memory, and what wrappers print at the end.
+
+Formats: Megatron's and MindSpeed-MM's `training_log` and `report_memory`, MindSpeed-MM's FSDP
+engine, MindSpore's callbacks, MindFormers' and Hugging Face's trainers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+NUMBER = r"[-+]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][-+]?\d{1,5})?"
+_FIGURE = re.compile(
+    rf"\s*(?:tensor\()?(?P<value>{NUMBER}|[-+]?(?:nan|inf(?:inity)?)(?![a-z]))"
+    rf"(?:\s*/\s*{NUMBER})?\)?\s*(?P<unit>[a-zA-Z]*)\s*\Z",
+    re.IGNORECASE,
+)
+RECORD = re.compile(r"(?<![\w])iteration:?\s{0,12}(\d{1,12})\s{0,12}/\s{0,12}(\d{1,12})(?!\d)")
+_ALLOCATED = re.compile(rf"max allocated:\s{{0,4}}({NUMBER})(?:\s{{0,4}}\||(?=\s{{0,4}}$))")
+_MEMORY_KEY = re.compile(
+    rf"max_memory_allocated\s?\(?(GB|MB)\)?\s?[:=]\s{{0,4}}({NUMBER})(?![\d.eE])"
+)
+_FOOTER = re.compile(
+    r"\s{0,8}(?P<key>(?:lm )?loss|npu memory|max allocated|elapsed time per iteration)"
+    rf"\s?(?:\((?P<unit>MB|GB|ms|s)\))?\s?:\s{{0,4}}(?P<value>{NUMBER}|nan|[-+]?inf)"
+    r"\s?(?P<after>MB|GB|ms|s)?[\s|]{0,4}\Z",
+    re.IGNORECASE,
+)
+_MINDSPORE = re.compile(
+    r"epoch:\s?\d{1,9},?\s{1,4}step:\s?(\d{1,9}),?\s{1,4}"
+    rf"loss is:?\s({NUMBER}|nan|[-+]?inf)",
+    re.IGNORECASE,
+)
+_MINDSPORE_TIME = re.compile(rf"per step time:\s?({NUMBER})\s?ms")
+_MINDFORMERS = re.compile(
+    r"step:\[\s{0,9}(\d{1,9})\s?/\s{0,9}(\d{1,9})\],\s?(.{0,400})\Z", re.IGNORECASE
+)
+_UNITS = {"": 1.0, "ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 0.001}
+
+# Losses beside the main one; "loss scale" is none at all.
+_AUXILIARY = re.compile(
+    r"aux|balanc|z_?loss|mtp|valid|eval|test|moe|router|indexer|distill|regular", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one line says of one step. ``time_ms`` in milliseconds; None where it says nothing."""
+
+    step: int
+    steps: int | None
+    loss: float | None
+    loss_key: str
+    grad_norm: float | None
+    time_ms: float | None
+    learning_rate: float | None
+    skipped: int
+    nan_iterations: int
+    last_key: str
+    closed: bool
+    """Ends in the separator, as a whole record of Megatron does."""
+
+    def fuller(self, other: StepRecord) -> bool:
+        """Whether this says all that *other* says, and more: *other* was cut."""
+        mine = (self.loss, self.time_ms, self.grad_norm, self.learning_rate)
+        others = (other.loss, other.time_ms, other.grad_norm, other.learning_rate)
+        agree = all(right in (None, left) for left, right in zip(mine, others, strict=True))
+        return agree and (mine != others or (self.closed and not other.closed))
+
+    @property
+    def nan_loss(self) -> bool:
+        """The loss is missing because it was NaN (DESIGN 5.1): Megatron prints it only if > 0."""
+        if self.loss is not None:
+            return False
+        if self.nan_iterations:
+            return True
+        norm = self.grad_norm
+        return not self.skipped and norm is not None and not math.isfinite(norm)
+
+
+def figure(text: str) -> tuple[float, str] | None:
+    """Number and unit of a field such as ``1.5E+00``, ``nan``, ``384 ms`` or ``12.1/12.3``."""
+    match = _FIGURE.match(text) if len(text) < 200 else None
+    return (float(match["value"]), match["unit"].lower()) if match else None
+
+
+def _time(key: str, value: tuple[float, str]) -> float:
+    number, unit = value
+    if key.endswith(("(s)", "(sec)")):
+        unit = "s"
+    elif key.endswith("(ms)"):
+        unit = "ms"
+    return number * _UNITS.get(unit, 1.0)
+
+
+def step_records(text: str) -> list[StepRecord]:
+    """All step records in *text*, which may hold several glued to one another."""
+    starts = list(RECORD.finditer(text))
+    records = []
+    for index, start in enumerate(starts):
+        end = starts[index + 1].start() if index + 1 < len(starts) else len(text)
+        if index + 1 < len(starts):  # what precedes the next record belongs to neither
+            end = max(text.rfind("|", start.end(), end) + 1, start.end())
+        record = _step_record(start, text[start.end() : end])
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
+    loss: float | None = None
+    loss_key = ""
+    rank = 9
+    grad_norm = time_ms = learning_rate = None
+    skipped = nan_iterations = 0
+    last_key = ""
+    fields = rest.split("|")
+    closed = len(fields) > 1 and not fields[-1].strip()
+    for field in fields[1:]:
+        key, colon, value = field.rpartition(":")
+        if not colon:
+            continue
+        key = "".join(key.split())  # a wrapped record loses blanks at the end of a line
+        last_key = key
+        if key.endswith("oss"):
+            worth = _loss_rank(key)
+            if worth < rank and (found := figure(value)):
+                loss, loss_key, rank = found[0], key, worth
+        elif key.startswith("elapsedtimeper"):
+            if found := figure(value):
+                time_ms = _time(key, found)
+        elif key == "gradnorm" or key == "grad_norm":
+            if found := figure(value):
+                grad_norm = found[0]
+        elif key == "learningrate":
+            if found := figure(value):
+                learning_rate = found[0]
+        elif key == "numberofskippediterations":
+            if found := figure(value):
+                skipped = int(found[0])
+        elif key == "numberofnaniterations" and (found := figure(value)):
+            nan_iterations = int(found[0])
+    if not last_key:
+        return None
+    if loss is None and time_ms is None and "scale" not in rest and grad_norm is None:
+        return None  # the FSDP engine's memory line, a progress message
+    return StepRecord(
+        step=int(start[1]),
+        steps=int(start[2]),
+        loss=loss,
+        loss_key=loss_key,
+        grad_norm=grad_norm,
+        time_ms=time_ms,
+        learning_rate=learning_rate,
+        skipped=skipped,
+        nan_iterations=nan_iterations,
+        last_key=last_key,
+        closed=closed,
+    )
+
+
+def _loss_rank(key: str) -> int:
+    """Which loss is the main one: 0 first; 9 is none."""
+    if key == "loss":
+        return 0
+    if key == "lmloss":
+        return 1
+    if key.lower() in {"totalloss", "total_loss", "trainloss", "train_loss", "trainingloss"}:
+        return 2
+    return 9 if _AUXILIARY.search(key) else 3
+
+
+def other_step(text: str) -> StepRecord | None:
+    """A step in the formats of MindSpore and MindFormers."""
+    steps: int | None = None
+    loss = time_ms = None
+    if match := _MINDSPORE.search(text):
+        loss = float(match[2])
+    elif (match := _MINDFORMERS.search(text)) and "loss" in match[3]:
+        steps = int(match[2])
+        for field in match[3].split(","):
+            key, _, value = field.partition(":")
+            found = figure(value)
+            if found and key.strip() == "loss":
+                loss = found[0]
+            elif found and key.strip() == "per_step_time":
+                time_ms = _time(key, found)
+    else:
+        return None
+    if loss is None:
+        return None
+    return StepRecord(int(match[1]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True)
+
+
+def mean_step_time(text: str) -> float | None:
+    """MindSpore's mean time of the steps of an epoch, ms."""
+    match = _MINDSPORE_TIME.search(text)
+    return float(match[1]) if match else None
+
+
+def peak_memory(text: str) -> float | None:
+    """The highest allocated (never reserved) memory that *text* reports, MB."""
+    values = []
+    if "memory (MB)" in text:
+        values = [float(match[1]) for match in _ALLOCATED.finditer(text)]
+    values += [
+        float(match[2]) * (1024.0 if match[1] == "GB" else 1.0)
+        for match in _MEMORY_KEY.finditer(text)
+    ]
+    values = [value for value in values if value > 0 and math.isfinite(value)]
+    return max(values) if values else None
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """A figure on a line of its own, as wrappers print it when the work is over."""
+
+    what: Literal["loss", "memory", "peak", "time"]
+    value: float
+
+
+def footer(text: str) -> Footer | None:
+    """The figure of a wrapper's summary line (memory in MB, time in ms)."""
+    match = _FOOTER.match(text) if len(text) < 200 else None
+    if not match:
+        return None
+    key = match["key"].lower()
+    value = float(match["value"])
+    unit = (match["unit"] or match["after"] or "").lower()
+    if key.endswith("loss"):
+        return Footer("loss", value) if not unit else None
+    if key.startswith("elapsed"):
+        return Footer("time", value * _UNITS.get(unit, 1.0))
+    if value <= 0 or unit in {"ms", "s"}:  # no run uses no memory: a figure that nobody measured
+        return None
+    value *= 1024.0 if unit == "gb" else 1.0
+    return Footer("peak" if key == "max allocated" else "memory", value)

@@ -1,0 +1,403 @@
+"""All files of one run, read as one: figures, steps, the root error (DESIGN 5.1, 5.2)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_lmsv.logs import categories, roots
+from pytest_lmsv.logs.file import LogFile, Reader, Run
+from pytest_lmsv.logs.metrics import StepRecord
+from pytest_lmsv.logs.text import line_number
+from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.records import Completion, Kind, Metrics, Note, RunError, Stack
+
+_MOST_NOTES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the logs (and completion records) of one run say."""
+
+    metrics: Metrics
+    """Figures as printed in the logs; memory and generation time from completion records too."""
+    error: RunError | None = None
+    """The root error; its phase says whether the work was complete before it."""
+    notes: tuple[Note, ...] = ()
+    completions: tuple[Completion, ...] = ()
+    steps: tuple[int, ...] = ()
+    """Steps with a record, with or without a loss."""
+    asked: int | None = None
+    """Asked steps: as given, else M of the log's own ``iteration N/ M``."""
+    complete: bool | None = None
+    nan_steps: tuple[int, ...] = ()
+    """Steps whose loss is missing because it was NaN."""
+    exact_losses: Mapping[int, float] = field(default_factory=dict)
+    exact_grad_norms: Mapping[int, float] = field(default_factory=dict)
+    """Full precision, from ``record/steps_<k>.jsonl``."""
+    last_warning: str = ""
+    last_line: str = ""
+    logs: tuple[str, ...] = ()
+
+
+def read(
+    paths: Sequence[Path],
+    *,
+    stack: Stack | None = None,
+    kind: Kind | None = None,
+    steps: int | None = None,
+    record: Path | Sequence[Path] | None = None,
+    run_id: str | None = None,
+    since: float | None = None,
+    failed: bool | None = None,
+    patterns: Sequence[Path] = (),
+) -> Reading:
+    """Read the files of one run (a folder stands for the logs in it).
+
+    *since*: when the run began (seconds since the epoch); files that were last written before are
+    left out. *failed*: what the exit status says, where there is one. *patterns*: files of own
+    patterns. Raises InputProblem for a file that can't be read.
+    """
+    extra = categories.needles(patterns)
+    notes: list[Note] = []
+    files = [_read_file(path, extra) for path in _expand(paths)]
+    kept, left_out = of_this_run(files, since)
+    notes += [Note("left_out", text) for text in left_out]
+    completions, exact = read_record(record, run_id, notes)
+
+    inference = kind == "inference" or (
+        kind is None
+        and not any(file.last.records for file in kept)
+        and any(file.last.inference for file in kept)
+    )
+    records = {} if inference else _steps(kept)
+    asked = steps
+    if asked is None and records:
+        asked = next((entry.steps for entry in records.values() if entry.steps), None)
+    complete = _complete(inference, records, steps, asked, completions, record is not None)
+    error, order, dropped = _error(kept, files, tuple(patterns), complete, failed)
+    notes += dropped
+    metrics, nan_steps = _metrics(kept, records, inference, steps, completions, order)
+    if nan_steps:
+        shown = ", ".join(map(str, nan_steps[:20]))
+        notes.append(Note("nan_loss", f"no loss printed, but NaN: step {shown}"))
+    notes += [Note("cut", f"incomplete record not read: {file.last.cut}")
+              for file in kept if file.last.cut]  # fmt: skip
+    return Reading(
+        metrics=metrics,
+        error=error,
+        notes=tuple(notes),
+        completions=completions,
+        steps=tuple(sorted(records)),
+        asked=asked,
+        complete=complete,
+        nan_steps=nan_steps,
+        exact_losses=exact[0],
+        exact_grad_norms=exact[1],
+        last_warning=next((file.last_warning for file in kept if file.last_warning), ""),
+        last_line=next((file.last_line for file in kept if file.last_line), ""),
+        logs=tuple(str(file.path) for file in kept),
+    )
+
+
+def _expand(paths: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(entry for entry in path.rglob("*.log") if entry.is_file())
+            if not inside:
+                raise InputProblem(f"{path}: no *.log in this folder; name log files")
+            found += inside
+        else:
+            found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _read_file(path: Path, extra: Sequence[bytes]) -> LogFile:
+    try:
+        return Reader(path, extra).read()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputProblem(f"{path}: log can't be read ({reason}); name a log file") from None
+
+
+def of_this_run(files: Sequence[LogFile], since: float | None) -> tuple[list[LogFile], list[str]]:
+    """The files that this run wrote, and why the others are left out."""
+    started: set[int] = set()
+    world = None
+    for file in files:
+        started |= file.last.ranks
+        world = file.last.world_size or world
+    kept: list[LogFile] = []
+    left_out: list[str] = []
+    for file in files:
+        reason = None
+        if since is not None and file.path.stat().st_mtime < since - 2:
+            reason = "last written before this run began"
+        elif file.rank is not None and len(files) > 1:
+            if started and file.rank not in started:
+                reason = f"this run started no rank {file.rank}"
+            elif world is not None and file.rank >= world:
+                reason = f"this run has {world} ranks"
+        if reason:
+            left_out.append(f"{file.path}: {reason}")
+        else:
+            kept.append(file)
+    return (kept, left_out) if kept else (list(files), [])
+
+
+def _steps(files: Sequence[LogFile]) -> dict[int, StepRecord]:
+    """The step records of the rank that prints the loss, each step once."""
+    streams: list[tuple[int, int, dict[int, StepRecord]]] = []
+    for file in files:
+        for rank, found in file.last.records.items():
+            losses = sum(entry.loss is not None for entry in found.values())
+            own = rank if rank is not None else file.rank
+            streams.append((losses, -1 if own is None else own, found))
+    if not streams:
+        return {}
+    streams.sort(key=lambda entry: (entry[0], len(entry[2]), entry[1]), reverse=True)
+    return dict(sorted(streams[0][2].items()))
+
+
+def _complete(
+    inference: bool,
+    records: Mapping[int, StepRecord],
+    steps: int | None,
+    asked: int | None,
+    completions: Sequence[Completion],
+    with_record: bool,
+) -> bool | None:
+    if not inference and records and asked is not None:
+        if steps is not None:
+            return len(records) >= steps
+        ordered = sorted(records)
+        stride = ordered[1] - ordered[0] if len(ordered) > 1 else 1
+        return ordered[-1] >= asked and len(ordered) >= (asked - ordered[0]) // stride + 1
+    if not inference and steps is not None and not with_record:
+        return False
+    if with_record:
+        ranks = {entry.rank for entry in completions}
+        world = max((entry.world_size for entry in completions), default=0)
+        done = bool(completions) and len(ranks) >= world
+        return done and (inference or steps is None)
+    return None
+
+
+def _error(
+    kept: Sequence[LogFile],
+    files: Sequence[LogFile],
+    patterns: tuple[Path, ...],
+    complete: bool | None,
+    failed: bool | None,
+) -> tuple[RunError | None, Mapping[int, int], list[Note]]:
+    """The root error, where it stands in each file, and notes on what was dropped."""
+    notes: list[Note] = []
+    suspicious = any(
+        run.collector.candidates or run.collector.suspects
+        for file in files
+        for run in (*file.earlier, file.last)
+    )
+    if not suspicious:
+        return None, {}, notes
+    known = categories.load(patterns)
+    found: list[roots.Root] = []
+    for file in kept:
+        offered, dropped = roots.settle(file, file.last, known, failed=failed)
+        found += offered
+        notes += [Note("benign", f"{line[:300]} ({reason})") for line, reason in dropped]
+        for run in file.earlier:
+            stale, _ = roots.settle(file, run, known, failed=None)
+            if stale:
+                old = roots.first(stale)
+                notes.append(Note("stale_error", f"an earlier run in {file.path.name}: {old.line}"))
+    if not found:
+        return None, {}, _few(notes)
+    root = roots.first(found)
+    after = _after_work(root, kept) if complete else False
+    orders = {id(root.file): root.candidate.order}
+    return (
+        RunError(
+            type=root.type,
+            message=root.message[:4000],
+            category=root.category,
+            rank=roots.rank_of_root(root, kept),
+            line=root.line,
+            line_number=line_number(
+                root.file.path, root.candidate.raw.offset, root.candidate.raw.below
+            ),
+            phase="teardown" if after else "run",
+            log=str(root.file.path),
+            chain=tuple(text[:1000] for text in root.texts[:30]),
+        ),
+        orders if not after else {},
+        _few(notes),
+    )
+
+
+def _few(notes: list[Note]) -> list[Note]:
+    unique = list(dict.fromkeys(notes))
+    return unique[:_MOST_NOTES]
+
+
+def _after_work(root: roots.Root, kept: Sequence[LogFile]) -> bool:
+    """Whether the error came after the last step (known by place, or assumed of another file)."""
+    run = root.file.last
+    last = max(run.records_at, default=None)
+    return last is None or root.candidate.order > last
+
+
+def _metrics(
+    kept: Sequence[LogFile],
+    records: Mapping[int, StepRecord],
+    inference: bool,
+    steps: int | None,
+    completions: Sequence[Completion],
+    error_at: Mapping[int, int],
+) -> tuple[Metrics, tuple[int, ...]]:
+    sources: dict[str, str] = {}
+    losses = [(step, entry.loss) for step, entry in records.items() if entry.loss is not None]
+    norms = [(step, entry.grad_norm) for step, entry in records.items()
+             if entry.grad_norm is not None]  # fmt: skip
+    times = [(step, entry.time_ms) for step, entry in records.items() if entry.time_ms is not None]
+    runs = [(file.last, error_at.get(id(file))) for file in kept]
+    footers = [
+        found for run, limit in runs for order, found in run.footers
+        if limit is None or order < limit
+    ]  # fmt: skip
+    if losses:
+        keys = {entry.loss_key for entry in records.values() if entry.loss_key}
+        sources["losses"] = f"log, key {sorted(keys)[0]}"
+    if not times:
+        times = [run.mean_time for run, _ in runs if run.mean_time is not None][:1]
+    if not inference and not records:
+        at = steps or 1
+        last = {found.what: found.value for found in footers}
+        if "loss" in last:
+            losses, sources["losses"] = [(at, last["loss"])], "log, summary line"
+        if "time" in last and not times:
+            times, sources["step_time_ms"] = [(at, last["time"])], "log, summary line"
+    if times:
+        sources.setdefault("step_time_ms", "log")
+    memory, sources["memory_mb"] = _memory(runs, footers, completions)
+    if memory is None:
+        del sources["memory_mb"]
+    generation = [entry.generation_s for entry in completions if entry.generation_s is not None]
+    if generation:
+        sources["generation_s"] = "completion records"
+    nan_steps = tuple(step for step, entry in records.items() if entry.nan_loss)
+    metrics = Metrics(
+        losses=tuple(losses),
+        grad_norms=tuple(norms),
+        step_time_ms=tuple(times),
+        memory_mb=memory,
+        generation_s=max(generation, default=None),
+        sources=sources,
+    )
+    return metrics, nan_steps
+
+
+def _memory(
+    runs: Sequence[tuple[Run, int | None]],
+    footers: Sequence[Any],
+    completions: Sequence[Completion],
+) -> tuple[float | None, str]:
+    recorded = [entry for entry in completions if entry.memory_mb is not None]
+    if recorded:
+        kinds = sorted({entry.memory_kind or "unknown" for entry in recorded})
+        highest = max(entry.memory_mb or 0.0 for entry in recorded)
+        return highest, f"{', '.join(kinds)}, completion records"
+    peaks = [run.memory for run, _ in runs if run.memory is not None]
+    peaks += [found.value for found in footers if found.what == "peak"]
+    if peaks:
+        return max(peaks), "allocated, log"
+    totals = [found.value for found in footers if found.what == "memory"]
+    return (max(totals), "summary line, log") if totals else (None, "")
+
+
+Exact = tuple[Mapping[int, float], Mapping[int, float]]
+
+
+def read_record(
+    record: Path | Sequence[Path] | None, run_id: str | None, notes: list[Note]
+) -> tuple[tuple[Completion, ...], Exact]:
+    """Completion records and exact figures of the steps of one run (DESIGN 6.3)."""
+    if record is None:
+        return (), ({}, {})
+    folders = [record] if isinstance(record, Path) else list(record)
+    completions: dict[int, Completion] = {}
+    losses: dict[int, float] = {}
+    norms: dict[int, float] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("rank_*.json")):
+            found = _completion(path, run_id, notes)
+            if found is not None:
+                completions[found.rank] = found
+        for path in sorted(folder.glob("steps_*.jsonl")):
+            _exact(path, losses, norms)
+    return tuple(completions[rank] for rank in sorted(completions)), (losses, norms)
+
+
+def _completion(path: Path, run_id: str | None, notes: list[Note]) -> Completion | None:
+    from pytest_lmsv.records import Parameter
+
+    try:
+        data = json.loads(path.read_bytes())
+        if data.get("complete") is not True:
+            return None
+        if run_id is not None and data["run_id"] != run_id:
+            notes.append(Note("left_out", f"{path}: written by run {data['run_id']}"))
+            return None
+        return Completion(
+            rank=int(data["rank"]),
+            world_size=int(data["world_size"]),
+            run_id=str(data["run_id"]),
+            steps=data.get("steps"),
+            memory_mb=number(data.get("memory_mb")),
+            memory_kind=data.get("memory_kind"),
+            generation_s=number(data.get("generation_s")),
+            versions=data.get("versions") or {},
+            documents=data.get("documents") or {},
+            parameters={
+                name: Parameter(entry["dtype"], tuple(entry["shape"]), entry["digest"])
+                for name, entry in (data.get("parameters") or {}).items()
+            },
+            echo=data.get("echo") or {},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        notes.append(Note("left_out", f"{path}: not a completion record ({error!r})"))
+        return None
+
+
+def number(value: Any) -> float | None:
+    """A figure of a record: a number, or NaN and infinities as strings (DESIGN 6.2)."""
+    if value is None or isinstance(value, bool):
+        return None
+    return float(value)
+
+
+def _exact(path: Path, losses: dict[int, float], norms: dict[int, float]) -> None:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            data = json.loads(line)
+            step = int(data["step"])
+            loss, norm = number(data.get("loss")), number(data.get("grad_norm"))
+        except (ValueError, KeyError, TypeError):
+            continue  # the line that was being written when the run ended
+        if loss is not None:
+            losses[step] = loss
+        if norm is not None:
+            norms[step] = norm
+
+
+def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
+    """A figure as JSON holds it (DESIGN 6.2)."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
