@@ -188,6 +188,21 @@ def problem(folder: Path, source: Source, pins: Pins) -> str:
     return str(caught.value)
 
 
+def test_an_index_of_cpu_builds_that_can_not_be_reached_is_no_obstacle(
+    tmp_path: Path, made: Made, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    said: list[str] = []
+    unreachable = "http://127.0.0.1:1/cpu"
+    pins = tiny(packages={"tinystack": "3.0"}, alone={}, variant_index=unreachable)
+    building.install(a_step(tmp_path, made, said), pins, Source())
+    assert installed.versions(tmp_path / "copy")["tinystack"] == "3.0"
+    assert "taking the plain one" in said[0]
+
+
 @pytest.mark.parametrize("constraint", [None, "tinystack<=99"])
 def test_a_missing_wheel_is_one_line(
     constraint: str | None,
