@@ -121,9 +121,7 @@ def _environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
 
 
 @pytest.fixture(scope="session")
-def _lmsv_runner(
-    request: pytest.FixtureRequest, campaign: Campaign, device_set: DeviceSet
-) -> Runner:
+def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease) -> Runner:
     from pytest_lmsv import session
     from pytest_lmsv.campaign.progress import Reporter
     from pytest_lmsv.campaign.run import Runner

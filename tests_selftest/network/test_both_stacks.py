@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trained import COGVIDEOX, changed, completion, curves, launched, relative, steps
+
+from tests_selftest.network.trained import (
+    COGVIDEOX,
+    changed,
+    completion,
+    curves,
+    launched,
+    relative,
+    steps,
+)
 
 if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment

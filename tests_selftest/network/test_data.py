@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trained import LAUNCHERS, changed, curves, relative
+
+from tests_selftest.network.trained import LAUNCHERS, changed, curves, relative
 
 if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment
