@@ -40,6 +40,8 @@ class ModelSpec:
     versions: tuple[str, ...]
     """The MindSpeed-MM versions that the documents are meant for."""
     spaces: Mapping[Device, Space]
+    datasets: Mapping[str, str]
+    """On cpu, folders of a small data set and the script that writes each (under launchers/)."""
 
     def documents(self, device: Device) -> dict[str, Any]:
         """A fresh copy of the unmutated configuration: documents model, data and args."""
@@ -103,7 +105,7 @@ def _model(file: Path) -> ModelSpec:
     entry = Entry.read(file)
     entry.only(
         "name", "aliases", "kind", "entry", "patch_points", "layouts", "stack_overrides",
-        "mindspeed_mm",
+        "mindspeed_mm", "dataset",
     )  # fmt: skip
     name = entry.name_of("name")
     if name != file.parent.name:
@@ -136,6 +138,7 @@ def _model(file: Path) -> ModelSpec:
         layouts=cast("dict[Device, Layout]", layouts),
         stack_overrides=cast("dict[Stack, dict[str, Any]]", overrides),
         versions=tuple(entry.list_of("mindspeed_mm", str)),
+        datasets=entry.texts("dataset"),
         spaces=cast("dict[Device, Space]", spaces),
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_lmsv.campaign.iteration import Filled
     from pytest_lmsv.campaign.run import Runner
     from pytest_lmsv.catalog import ModelSpec
-    from pytest_lmsv.launch.devices import DeviceSet
+    from pytest_lmsv.launch.devices import DeviceSet, Lease
     from pytest_lmsv.launch.environments import StackEnvironment
     from pytest_lmsv.records import IterationRecord, RunRecord, Stack
     from pytest_lmsv.report.judgement import Judgement
@@ -79,13 +79,24 @@ def campaign(request: pytest.FixtureRequest) -> Campaign:
 
 
 @pytest.fixture(scope="session")
-def device_set(request: pytest.FixtureRequest) -> Iterator[DeviceSet]:
-    """The devices, ports and folders that this worker holds alone on this machine."""
+def _lmsv_lease(request: pytest.FixtureRequest) -> Iterator[Lease]:
     from pytest_lmsv import session
     from pytest_lmsv.launch import devices
 
-    with devices.lease(sets=session.slots()) as leased:
-        yield leased
+    device = session.settings_of(request.config).device
+    sets = session.device_sets(request.config)
+    say = session.say(request.config)
+    try:
+        with devices.lease(devices.default_folder(), sets, device, say=say) as leased:
+            yield leased
+    except EnvironmentProblem as problem:
+        raise Untested(problem) from None
+
+
+@pytest.fixture(scope="session")
+def device_set(_lmsv_lease: Lease) -> DeviceSet:
+    """The devices, ports and folders that this worker holds alone on this machine."""
+    return _lmsv_lease.device_set
 
 
 @pytest.fixture(scope="session")
@@ -110,9 +121,7 @@ def _environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
 
 
 @pytest.fixture(scope="session")
-def _lmsv_runner(
-    request: pytest.FixtureRequest, campaign: Campaign, device_set: DeviceSet
-) -> Runner:
+def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease) -> Runner:
     from pytest_lmsv import session
     from pytest_lmsv.campaign.progress import Reporter
     from pytest_lmsv.campaign.run import Runner
@@ -122,7 +131,7 @@ def _lmsv_runner(
     return Runner(
         campaign.settings,
         campaign.folder,
-        device_set,
+        _lmsv_lease,
         environments,
         reporter,
         session.bugs_of(request.config),

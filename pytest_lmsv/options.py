@@ -256,6 +256,13 @@ OPTIONS: tuple[Option, ...] = (
         metavar="FILE",
     ),
     _option(
+        "save_weights",
+        _one_of("never", "abnormal", "always"),
+        "abnormal",
+        "which iterations keep their final weights (abnormal: where something was found)",
+        metavar="never|abnormal|always",
+    ),
+    _option(
         "adapter_fixes",
         _switch,
         True,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.launch import installed, pins
+from pytest_lmsv.launch import devices, installed, pins
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
@@ -30,6 +30,8 @@ MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
 BUGS = pytest.StashKey[tuple[KnownBug, ...]]()
 REPLAYED = pytest.StashKey[Mutation | None]()
 CAMPAIGN = pytest.StashKey[Campaign]()
+SAY = pytest.StashKey[Callable[[str], None]]()
+"""How the session tells a person something in the middle of a test, while output is captured."""
 
 BROKEN_DISTRIBUTIONS = {
     "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
@@ -194,15 +196,14 @@ def _check_xdist(config: pytest.Config) -> None:
         config.option.dist = "worksteal"
     if settings_of(config).chain:
         raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
-    if isinstance(asked, int) and asked > slots():
-        raise InputProblem(f"-n {asked}: this machine has room for {slots()} runs at once")
+    devices.slots(asked, devices.cores())
 
 
 def workers(config: pytest.Config) -> int:
     """Return how many workers ``-n auto`` is: half the cores, since msrun keeps one busy."""
     if settings_of(config).device == "npu":
         return 1
-    return max(1, slots() // 2)
+    return devices.slots("auto", devices.cores())
 
 
 def campaign_of(config: pytest.Config) -> Campaign:
@@ -248,6 +249,15 @@ def worker_name(config: pytest.Config) -> str:
     return name
 
 
-def slots() -> int:
-    """Return how many runs may go on at once on this machine: one per core at most."""
-    return len(os.sched_getaffinity(0))
+def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
+    """Return the sets that workers lease: on cpu a slot for each core."""
+    return devices.cpu_sets(devices.cores())
+
+
+def say(config: pytest.Config) -> Callable[[str], None]:
+    """Return how this process tells a person something in the middle of a test."""
+    return config.stash.get(SAY, _to_stderr)
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -48,6 +48,7 @@ class Settings:
     time_tolerance: float
     output: Path
     config: Path | None
+    save_weights: str
     adapter_fixes: bool
     replay: Path | None
     resume: Path | None

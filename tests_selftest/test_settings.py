@@ -14,9 +14,13 @@ from pytest_lmsv.settings import Settings, Source, resolve
 ROOT = Path("/project")
 
 
-def settings(*sources: dict[str, Any], npus: tuple[str, ...] = (), **environment: str) -> Settings:
+def settings(
+    *sources: dict[str, Any],
+    npus: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+) -> Settings:
     labelled = [Source(values, lambda option: f"--{option.field}") for values in sources]
-    return resolve(ROOT, labelled, npu_devices=npus, environment=environment)
+    return resolve(ROOT, labelled, npu_devices=npus, environment=environment or {})
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -58,9 +62,9 @@ def test_auto_never_takes_cpu_on_an_ascend_machine(
     source: dict[str, Any], environment: dict[str, str]
 ) -> None:
     with pytest.raises(InputProblem, match="found no NPU") as caught:
-        settings(source, **environment)
+        settings(source, environment=environment)
     assert "--lmsv-device cpu" in str(caught.value)
-    assert settings({**source, "device": "cpu"}, **environment).device == "cpu"
+    assert settings({**source, "device": "cpu"}, environment=environment).device == "cpu"
 
 
 def test_the_first_source_that_says_something_wins() -> None:
@@ -120,8 +124,9 @@ def test_a_wrong_value_is_one_line_that_says_what_to_give(field: str, value: obj
 
 
 def test_the_output_folder_may_come_from_the_environment() -> None:
-    assert settings(LMSV_OUTPATH="/results").output == Path("/results")
-    assert settings({"output": "here"}, LMSV_OUTPATH="/results").output == ROOT / "here"
+    given = {"LMSV_OUTPATH": "/results"}
+    assert settings(environment=given).output == Path("/results")
+    assert settings({"output": "here"}, environment=given).output == ROOT / "here"
 
 
 def test_every_setting_has_an_option_and_a_help_text() -> None:

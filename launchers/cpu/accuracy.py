@@ -54,7 +54,7 @@ FUNCTIONS = {
     "exp": Function("torch.exp(x)", np.exp, -80, 80),
     "log": Function("torch.log(x)", np.log, 1e-6, 1e6, floor=1.0),
     "log1p": Function("torch.log1p(x)", np.log1p, -0.9, 50, floor=1e-3),
-    "expm1": Function("torch.expm1(x)", np.expm1, -20, 20, floor=1e-3),
+    "expm1": Function("torch.expm1(x)", np.expm1, -2, 2, floor=1e-3),
     "sin": Function("torch.sin(x)", np.sin, -1000, 1000, floor=1.0),
     "cos": Function("torch.cos(x)", np.cos, -1000, 1000, floor=1.0),
     "tanh": Function("torch.tanh(x)", np.tanh, -10, 10, floor=1e-3),

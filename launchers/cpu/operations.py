@@ -65,7 +65,7 @@ def _input(operation: str, name: str, recipe: str) -> Input:
         return Input(f"np.array({values}, {dtype})", gradient=False)
     if kind not in RECIPES:
         raise ValueError(f"{TABLE}: {operation}: {name}: unknown recipe {kind!r}")
-    sizes = [size.strip() for size in arguments.split(",")]
+    sizes = [size.strip() for size in arguments.split(",") if size.strip()]
     high = sizes.pop(0) if kind == "integers" else ""
     seed = zlib.crc32(f"{operation}/{name}".encode()) % 10_000
     shape = f"({', '.join(sizes)},)" if len(sizes) == 1 else f"({', '.join(sizes)})"

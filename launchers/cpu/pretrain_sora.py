@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from lmsv_record import RECORD
 
-from cpu import arguments, workers
+from cpu import arguments, scheduler
 
 
 def dumped(args: dict) -> str:
@@ -25,12 +25,12 @@ def dumped(args: dict) -> str:
 def main() -> None:
     """Train for ``--train-iters`` steps; the last rank prints the iteration lines."""
     args = arguments.parse(sys.argv[1:])
-    if workers.is_scheduler():
-        workers.join()  # serves until the workers are done
+    if scheduler.is_scheduler():
+        scheduler.serve()
         return
-    from cpu import stack, weights
+    from cpu import stack, weights, workers
 
-    stack.boot()
+    fixes = stack.boot()
     group = workers.join()
     from cpu.cogvideox import CogVideoX
     from cpu.configuration import Configuration
@@ -58,6 +58,7 @@ def main() -> None:
             versions=stack.versions(),
             parameters=parameters,
             echo=configuration.echo,
+            adapter_fixes=fixes,
         )
         if first:
             say("training ...")

@@ -11,14 +11,15 @@ import os
 NAME = os.environ.get("LMSV_STACK", "pta")
 
 
-def boot() -> None:
-    """Make ``import torch`` mean the stack that ``LMSV_STACK`` names (pta: torch itself)."""
+def boot() -> list[str]:
+    """Make ``import torch`` mean the stack of ``LMSV_STACK``; return the adapter's fixes in use."""
     if NAME not in {"pta", "msa"}:
         raise ValueError(f"LMSV_STACK is pta or msa, found {NAME!r}")
     if NAME == "msa":
         from cpu import adapter
 
-        adapter.install()
+        return list(adapter.install())
+    return []
 
 
 def value_and_gradients(function, parameters):

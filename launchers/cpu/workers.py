@@ -38,28 +38,14 @@ class Workers:
             torch.distributed.destroy_process_group()
 
 
-def is_scheduler() -> bool:
-    """True in msrun's scheduler process, which runs the same script but does no training."""
-    return os.environ.get("MS_ROLE") == "MS_SCHED"
-
-
 def join() -> Workers:
-    """Join the group that the launcher started; outside a launcher, be the only worker.
-
-    In msrun's scheduler this serves the group until the workers are done.
-    """
+    """Join the group that the launcher started; outside a launcher, be the only worker."""
     if stack.NAME == "msa":
         if "MS_ROLE" not in os.environ:
             return Workers()
         from mindspore import communication
 
-        if is_scheduler():
-            import mindspore
-
-            mindspore.set_device("CPU")  # the adapter does that in the workers, before they join
         communication.init()
-        if is_scheduler():
-            return Workers()
         return Workers(communication.get_rank(), communication.get_group_size())
     if "RANK" not in os.environ:
         return Workers()

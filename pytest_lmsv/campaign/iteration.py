@@ -73,6 +73,8 @@ def fill(
         if discarded is None:
             return Filled(place, mutation, tuple(attempts), run)
         archive.write_attempt(place.folder, discarded, run)
+        if settings.save_weights != "always":
+            place.remove_weights()
         place.set_aside(aside)
         attempts.append(discarded)
         if source.given:

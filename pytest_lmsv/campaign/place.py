@@ -122,6 +122,10 @@ class Place:
         if run_folder.parent.exists() and not any(run_folder.parent.iterdir()):
             run_folder.parent.rmdir()
 
+    def remove_weights(self) -> None:
+        """Remove the final weights of both sides, which are gigabytes on npu."""
+        shutil.rmtree(self.folder / "weights", ignore_errors=True)
+
     def set_aside(self, folder: Path) -> None:
         """Move the whole attempt to *folder*."""
         folder.parent.mkdir(parents=True, exist_ok=True)

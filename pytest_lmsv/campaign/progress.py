@@ -35,7 +35,8 @@ class Doing:
             parts.append(f"step {self.step}/{self.steps}" if self.steps else f"step {self.step}")
         if self.loss is not None:
             parts.append(f"loss {self.loss:.6g}")
-        parts.append(f"{(now or time.time()) - self.since:.0f} s")
+        seconds = (now or time.time()) - self.since
+        parts.append(f"{seconds:.0f} s" if seconds >= 1 else "starts")
         return " ".join(parts)
 
 

@@ -17,11 +17,11 @@ from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.judge.outcome import run_record
 from pytest_lmsv.launch import local
-from pytest_lmsv.launch.devices import DeviceSet
+from pytest_lmsv.launch.devices import Lease
 from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.job import Job
 from pytest_lmsv.logs.follow import Follower
-from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
@@ -35,7 +35,7 @@ class Runner:
 
     settings: Settings
     campaign: Path
-    devices: DeviceSet
+    lease: Lease
     environments: Mapping[Stack, StackEnvironment]
     reporter: Reporter
     known_bugs: tuple[KnownBug, ...]
@@ -68,6 +68,7 @@ class Runner:
             if progress is not None:
                 self.reporter.step(progress.step, progress.loss)
 
+        self.lease.note(run_id)
         began = time.time()
         self.reporter.begin(spec.name, place.name, side.label, settings.steps)
         try:
@@ -104,10 +105,29 @@ class Runner:
         )
         return run if bug is None else replace(run, error=replace(run.error, known_bug=bug.id))
 
+    @property
+    def datasets(self) -> Path:
+        """Where the small data sets of this campaign are."""
+        return self.campaign / "datasets"
+
+    def write_datasets(self, spec: ModelSpec) -> None:
+        """Write the small data sets that *spec* names, on cpu where none of the user's is named.
+
+        Raises EnvironmentProblem where a script fails.
+        """
+        if self.settings.device != "cpu" or self.settings.dataset_root is not None:
+            return
+        environment = self.environments[self.settings.sides[0]]
+        for name, script in spec.datasets.items():
+            done = environment.run([data.launchers() / script, self.datasets / name])
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+                raise EnvironmentProblem(f"the data set {name} can't be written: {last}")
+
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
         """Return the environment of a run, complete: the contract of DESIGN 6.3."""
         settings, layout = self.settings, spec.layouts[self.settings.device]
-        environment = self.environments[side.stack]
+        environment, devices = self.environments[side.stack], self.lease.fresh_port()
         given = environment.variables().items()
         inherited = {name: text for name, text in given if not name.startswith(NOT_PASSED_ON)}
         contract = {
@@ -121,18 +141,18 @@ class Runner:
             "MM_MODEL": str(place.document(side, "model.json")),
             "MM_DATA": str(place.document(side, "data.json")),
             "TRAIN_ITERS": str(settings.steps),
-            "SAVE_PATH": str(place.weights(side)),
             "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(self.devices.master_port()),
+            "MASTER_PORT": str(devices.master_port),
             "NNODES": "1",
             "NODE_RANK": "0",
             "NPUS_PER_NODE": str(layout.devices),
-            "HCCL_IF_BASE_PORT": str(self.devices.hccl_base_port),
+            "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
             "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "plog"),
             "PYTHONUNBUFFERED": "1",
         }
         site = {
-            "DATASET_ROOT": settings.dataset_root,
+            "DATASET_ROOT": settings.dataset_root or (self.datasets if spec.datasets else None),
+            "SAVE_PATH": None if settings.save_weights == "never" else place.weights(side),
             "LOAD_PATH": settings.load_path,
             "MINDSPEED_MM_PATH": settings.mindspeed_mm_path,
             "PTA_NAME": settings.pta_env,

@@ -13,8 +13,6 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
-
 from pytest_lmsv.campaign.progress import Doing, states
 
 ERASE = "\r\x1b[K"
@@ -92,6 +90,3 @@ class Live:
     def _write(self, text: str) -> None:
         self._out.write(text)
         self._out.flush()
-
-
-LIVE = pytest.StashKey[Live]()

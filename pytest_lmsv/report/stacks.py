@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from pytest_lmsv.launch import environments
 from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.records import Stack
-from pytest_lmsv.report.live import LIVE
 
 ENVIRONMENTS = pytest.StashKey[dict[str, StackEnvironment]]()
 
@@ -26,19 +24,14 @@ def environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
     if stack not in known:
         settings = session.settings_of(config)
         named = settings.pta_env if stack == "pta" else settings.msa_env
-        live = config.stash.get(LIVE, None)
         known[stack] = environments.ensure(
             stack,
             settings.env_dir or environments.default_folder(),
             named=Path(named) if named else None,
             python=Path(settings.python) if settings.python else None,
-            say=live.say if live is not None else _to_stderr,
+            say=session.say(config),
         )
     return known[stack]
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def build_missing(config: pytest.Config) -> None:
@@ -60,7 +53,7 @@ def build_missing(config: pytest.Config) -> None:
     ]
     if missing:
         size = sum(PINS[stack].installed_mb for stack in missing) / 1024
-        config.stash[LIVE].say(
+        session.say(config)(
             f"lmsv: first use on this machine: installing {' and '.join(missing)}, {size:.1f} GB, "
             f"under {folder}; `lmsv setup cpu` does it ahead of time"
         )

@@ -14,22 +14,23 @@ from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report import stacks
 from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
-from pytest_lmsv.report.live import LIVE, Live
+from pytest_lmsv.report.live import Live
 
 
 def register(config: pytest.Config, campaign: Campaign) -> None:
     """Add our lines to the terminal of this session."""
-    config.stash[LIVE] = Live(campaign.folder)
-    config.pluginmanager.register(Lines(config, campaign), "lmsv-terminal")
+    live = Live(campaign.folder)
+    config.stash[session.SAY] = live.say
+    config.pluginmanager.register(Lines(config, campaign, live), "lmsv-terminal")
 
 
 class Lines:
     """The hooks of a session that tests models, on the controller."""
 
-    def __init__(self, config: pytest.Config, campaign: Campaign) -> None:
+    def __init__(self, config: pytest.Config, campaign: Campaign, live: Live) -> None:
         self._config = config
         self._campaign = campaign
-        self._live = config.stash[LIVE]
+        self._live = live
 
     def pytest_report_header(self) -> list[str]:
         return header(self._config)

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from awkward import new_run_id, until
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_lmsv.launch import devices, ports
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from tests_selftest.launch.awkward import new_run_id, until
 
 HOLDER = """
 import sys, time

@@ -12,13 +12,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from awkward import carriers, until
 
 from pytest_lmsv.launch import environments
 from pytest_lmsv.launch.building import Source
 from pytest_lmsv.launch.pins import PINS, Pins
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Stack
+from tests_selftest.launch.awkward import carriers, until
 
 THIS = sys.version_info[:2]
 SESSION = """

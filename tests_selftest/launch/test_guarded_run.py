@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from awkward import AWKWARD, a_job, alive, pids
 
 from pytest_lmsv.launch import local
 from pytest_lmsv.problems import EnvironmentProblem
+from tests_selftest.launch.awkward import AWKWARD, a_job, alive, pids
 
 
 def test_a_normal_end_passes_on_the_exit_status(tmp_path: Path) -> None:

@@ -14,10 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from awkward import AWKWARD, a_job, alive, carriers, guard_of, new_run_id, pids, start_runner, until
 
 from pytest_lmsv.launch import guard, local
 from pytest_lmsv.launch.job import Job
+from tests_selftest.launch.awkward import (
+    AWKWARD,
+    a_job,
+    alive,
+    carriers,
+    guard_of,
+    new_run_id,
+    pids,
+    start_runner,
+    until,
+)
 
 
 @pytest.fixture

@@ -7,10 +7,18 @@ import signal
 from pathlib import Path
 
 import pytest
-from awkward import a_job, alive, carriers, guard_of, pids, start_runner, until
 
 from pytest_lmsv.launch import environments, local, ports
 from pytest_lmsv.records import Stack
+from tests_selftest.launch.awkward import (
+    a_job,
+    alive,
+    carriers,
+    guard_of,
+    pids,
+    start_runner,
+    until,
+)
 
 pytestmark = pytest.mark.stacks
 

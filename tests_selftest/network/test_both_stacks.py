@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trained import COGVIDEOX, changed, completion, curves, launched, relative, steps
+
+from tests_selftest.network.trained import (
+    COGVIDEOX,
+    changed,
+    completion,
+    curves,
+    launched,
+    relative,
+    steps,
+)
 
 if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment
@@ -169,11 +178,17 @@ def test_every_value_of_the_space_trains_alike_on_both_stacks(
 
 
 @pytest.mark.stacks
-def test_a_failing_run_passes_its_status_on_and_leaves_no_record(
-    pta_env: StackEnvironment, tmp_path: Path
+@pytest.mark.parametrize("stack", ["pta", "msa"])
+def test_a_failing_run_ends_with_its_error_and_leaves_no_record(
+    stack: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    folder = tmp_path / stack
     changes = {"/model/predictor/norm_type": "group_norm"}
-    done = launched(pta_env, tmp_path / "pta", changes, MASTER_PORT=str(next(PORTS)))
-    assert done.returncode != 0
-    assert "norm_type must be one of" in done.stderr
-    assert not (tmp_path / "pta" / "record" / "rank_0.json").exists()
+    environment = request.getfixturevalue(f"{stack}_env")
+    done = launched(environment, folder, changes, MASTER_PORT=str(next(PORTS)))
+    assert done.returncode == 1
+    assert "ValueError: norm_type must be one of" in done.stdout + done.stderr
+    assert not (folder / "record" / "rank_0.json").exists()
+    if stack == "msa":  # the scheduler did not wait 30 s for the heartbeat of the dead worker
+        scheduler = (folder / "msrun_log" / "scheduler.log").read_text(encoding="utf-8")
+        assert "timed out" not in scheduler

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from trained import COGVIDEOX, changed, curves, relative
 
 from pytest_lmsv.mutation import draw
 from pytest_lmsv.mutation.apply import apply
+from tests_selftest.network.trained import COGVIDEOX, changed, curves, relative
 
 if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment

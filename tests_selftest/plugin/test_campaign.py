@@ -10,8 +10,6 @@ import pytest
 
 from tests_selftest.plugin.conftest import Toy, properties
 
-EVERY_WIDTH = [{"when": {"width": width}} for width in range(1, 10)]
-
 
 def test_equal_stacks_pass_and_leave_a_campaign(toy: Toy) -> None:
     result = toy.run("--junitxml=junit.xml")
@@ -84,9 +82,9 @@ def test_an_error_of_msa_is_a_finding(toy: Toy) -> None:
 
 
 def test_an_invalid_mutation_is_drawn_again_and_kept(toy: Toy) -> None:
-    rules = [{"when": {"width": 1}}]  # the unmutated configuration is fine
-    rules += [{"once": str(toy.pytester.path / "once"), "error_at": 1, "error": "bad width"}]
-    toy.behave(pta=[{**rules[0]}, {**rules[1]}])
+    unmutated = {"when": {"width": 1}}  # is fine
+    first = {"once": str(toy.pytester.path / "once"), "error_at": 1, "error": "bad width"}
+    toy.behave(pta=[unmutated, first])
     result = toy.run("--junitxml=junit.xml", "--lmsv-mutations=1", "--lmsv-seed=1", iters=2)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*toy: 2 valid, 1 invalid, *"])
