@@ -53,8 +53,8 @@ def main(argv: list[str]) -> int:
     taken = sorted(wanted & used())
     if taken:
         print(
-            f"lmsv: error: HCCL_IF_BASE_PORT {base}: port {taken[0]} is in use; set another range, or end "
-            "what uses it",
+            f"lmsv: error: HCCL_IF_BASE_PORT {base}: port {taken[0]} is in use; set another range, "
+            "or end what uses it",
             file=sys.stderr,
         )
         return 2
