@@ -21,14 +21,17 @@ _CHAINED = (
     "The above exception was the direct cause of",
 )
 _CONTEXT = 40
+_LONGEST = 16384
 _RETRY_WITHIN = 8
-_MOST = 400
+_MOST = 200
+_LINE = 4096
 
 _RAISED = re.compile(
     r"(?:[A-Za-z_]\w{0,80}\.){0,12}(?P<type>[A-Za-z_]\w{0,80})(?:: ?(?P<message>.*))?\s*\Z",
     re.DOTALL,
 )
 _NAMED = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|StopIteration)\Z")
+_ANY_CODE = re.compile(r"E[A-Z0-9]\d{4}\)?:\s")
 _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
@@ -40,6 +43,11 @@ _RETRY = re.compile(
     re.IGNORECASE,
 )
 _PROMISE = re.compile(r"\bwill (?:be )?retr|\bretrying\b|\bfalling back\b|重试", re.IGNORECASE)
+_HOPE = (
+    *("etry", "ETRY", "etri", "econnect", "ttempt", "TTEMPT", "all back", "alling back"),
+    *("alls back", "allback", "nstead", "重试", "回退"),
+)
+_EXIT_WORDS = ("xit", "XIT", "eturn", "ETURN", "返回码", "退出码")
 _GIVEN_UP = re.compile(
     r"giv(?:e|ing) up|gave up|exhausted|no more retries|attempt (\d{1,4})/\1 fail|max\w* retries",
     re.IGNORECASE,
@@ -130,10 +138,14 @@ class Collector:
 
     def feed(self, raw: RawLine, stripped: Stripped, order: int, rank: int | None) -> int:
         """Take one line; how many of the next lines are wanted whatever they hold."""
-        text = stripped.text
         stream = self._streams.get(stripped.rank)
         if stream is None:
+            if len(self._streams) > 10000:
+                self._streams.clear()
             stream = self._streams[stripped.rank] = _Stream()
+        if len(stripped.text) > _LONGEST and TRACEBACK not in stripped.text:
+            stripped = stripped._replace(text=stripped.text[:_LONGEST])
+        text = stripped.text
         if TRACEBACK in text:
             return self._traceback(raw, stripped, order, rank, stream)
         if stream.block is not None:
@@ -142,7 +154,7 @@ class Collector:
                 return wanted
         stream.since += 1
         if stream.last is not None and stream.since <= _CONTEXT:
-            self._after(text, stripped.prefix, stream)
+            self._after(stripped, stream)
         if self._banner:
             self._banner -= 1
             self._read_banner(raw, text, order)
@@ -154,7 +166,8 @@ class Collector:
             return 4
         if stripped.level in {"debug", "info"}:
             return 0
-        if _PROMISE.search(text):
+        hopeful = any(word in text for word in _HOPE)
+        if hopeful and _PROMISE.search(text):
             stream.retry = text.strip()[:300]
             stream.retry_end = raw.offset + len(raw.text.encode("utf-8", "replace")) + 2
         return self._single(raw, stripped, order, rank, stream)
@@ -211,7 +224,7 @@ class Collector:
     ) -> int:
         """An exception: of the traceback that *began*, or on a line of its own."""
         bare = began is None
-        line = match.string.strip()
+        line = match.string[:_LINE].strip()
         stream.block = None
         last = stream.last
         if bare and last is not None and stream.since <= 2 and line in (last.line, *last.chain):
@@ -224,7 +237,7 @@ class Collector:
         candidate = Candidate(
             kind="exception",
             type=match["type"],
-            message=(match["message"] or "").strip(),
+            message=(match["message"] or "")[:_LINE].strip(),
             line=line,
             raw=raw,
             order=order,
@@ -247,23 +260,24 @@ class Collector:
         self._banner, self._root_cause = 400, False
         return 400
 
-    def _after(self, text: str, prefix: str, stream: _Stream) -> None:
+    def _after(self, stripped: Stripped, stream: _Stream) -> None:
         """A line printed soon after a candidate: its context, or what says that it is none."""
-        last = stream.last
+        last, text = stream.last, stripped.text
         assert last is not None
-        if _EXITED.search(text):
+        if any(word in text for word in _EXIT_WORDS) and _EXITED.search(text):
             stream.exited = True
         if (
             stream.since <= _RETRY_WITHIN
+            and any(word in text for word in _HOPE)
             and not stream.exited
             and text[:1] not in {" ", "\t"}
             and _RETRY.search(text)
             and not _GIVEN_UP.search(text)
             # MindSpore's own reconnecting is no answer to a Python exception beside it
-            and ("(" not in prefix or last.kind != "exception")
+            and ("(" not in stripped.prefix or last.kind != "exception")
         ):
             last.retry = text.strip()[:300]
-        if text.strip():
+        if len(last.around) < _CONTEXT and text.strip():
             last.around.append(text[:1000])
 
     # -- lines that stand alone -----------------------------------------------------------------
@@ -275,7 +289,11 @@ class Collector:
         match = _RAISED.match(text) if len(text) < 60000 else None
         if match and _NAMED.search(match["type"]) and match["message"] is not None:
             return self._raised(match, raw, stripped, order, rank, stream, None)
-        if (code := _CODE.search(text)) and (code.start() == 0 or code["name"] or "PID:" in text):
+        if (
+            _ANY_CODE.search(text)
+            and (code := _CODE.search(text))
+            and (code.start() == 0 or code["name"] or "PID:" in text)
+        ):
             line = _PID.sub("", text.strip(), count=1) if text.lstrip().startswith("[PID") else text
             self._add(
                 Candidate(
@@ -287,14 +305,18 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
-        if _LAUNCHER.search(text):
+        if "exit" in text and _LAUNCHER.search(text):
             self.launcher_failed = self.launcher_failed or order
             pid = _PID_ENDED.search(text)
             if pid and self.first_pid is None:
                 self.first_pid = int(pid[1])
-        if signal := _SIGNAL.search(text):
+        if "Signal " in text and (signal := _SIGNAL.search(text)):
             self._signal(signal[2], raw, text, order, self._banner_rank)
-        elif (exit_code := _EXIT_CODE.search(text)) and int(exit_code[1]) in SIGNALS:
+        elif (
+            ("exitcode" in text or "rror code" in text)
+            and (exit_code := _EXIT_CODE.search(text))
+            and int(exit_code[1]) in SIGNALS
+        ):
             self._signal(SIGNALS[int(exit_code[1])], raw, text, order, self._banner_rank)
         elif any(hint in text for hint in self._hints):
             self._suspect(raw, stripped, order, rank)
@@ -311,9 +333,8 @@ class Collector:
         )
 
     def _signal(self, name: str, raw: RawLine, text: str, order: int, rank: int | None) -> None:
-        line = text.strip()
-        if len(self.candidates) < 2 * _MOST:
-            self.candidates.append(Candidate("signal", name, line, line, raw, order, rank))
+        line = text.strip()[:_LINE]
+        self._keep(Candidate("signal", name, line, line, raw, order, rank))
 
     def _read_banner(self, raw: RawLine, text: str, order: int) -> None:
         """torchrun's list of failed ranks: the one under `Root Cause` failed first."""
@@ -329,7 +350,7 @@ class Collector:
             code = re.match(r"(\d{1,5}) \(pid", match[2])
             if code and int(code[1]) > 1 and self.first_failed == self._banner_rank:
                 line = text.strip()
-                self.candidates.append(
+                self._keep(
                     Candidate("exit", "ExitStatus", line, line, raw, order, self._banner_rank)
                 )
 
@@ -337,8 +358,12 @@ class Collector:
         stream.last = candidate
         stream.since = 0
         stream.exited = False
-        if len(self.candidates) < _MOST:
-            self.candidates.append(candidate)
+        self._keep(candidate)
+
+    def _keep(self, candidate: Candidate) -> None:
+        if len(self.candidates) >= 2 * _MOST:  # the first half and the last half are enough
+            del self.candidates[_MOST]
+        self.candidates.append(candidate)
 
     def finish(self, order: int) -> None:
         """The tracebacks that have no last line (the log was cut there)."""
