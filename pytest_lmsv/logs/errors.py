@@ -60,6 +60,7 @@ _EXITED = re.compile(
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
+    "connect to host",
 )
 """Parts of the fatal messages in patterns.yaml, and of what takes one back."""
 _SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
@@ -68,7 +69,7 @@ _BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
 _PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
 _LAUNCHER = re.compile(
     r"process \d{1,9} exit\w* with exception|failed \(exitcode: -?\d{1,5}\)"
-    r"|Distributed job exited with exception"
+    r"|Distributed job exited with exception|srun: error: .{1,100}: Exited with exit code"
 )
 SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
            1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}  # fmt: skip
@@ -78,7 +79,7 @@ SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11
 class Candidate:
     """Something that may be an error, with what was printed with it."""
 
-    kind: Literal["exception", "code", "message", "signal", "exit", "open"]
+    kind: Literal["exception", "code", "message", "signal", "exit", "launcher", "open"]
     type: str
     message: str
     line: str
@@ -130,7 +131,7 @@ class Collector:
         self.first_pid: int | None = None
         """The process that msrun names as the first to fail."""
         self.launcher_failed: int | None = None
-        """Order of the line in which a launcher says that a rank failed."""
+        """Order of the last line in which a launcher says that a rank failed."""
         self._streams: dict[int | None, _Stream] = {}
         self._banner_rank: int | None = None
         self._banner = 0
@@ -153,8 +154,9 @@ class Collector:
             if wanted is not None:
                 return wanted
         stream.since += 1
+        answered = False
         if stream.last is not None and stream.since <= _CONTEXT:
-            self._after(stripped, stream)
+            answered = self._after(stripped, stream)
         if self._banner:
             self._banner -= 1
             self._read_banner(raw, text, order)
@@ -167,7 +169,7 @@ class Collector:
         if stripped.level in {"debug", "info"}:
             return 0
         hopeful = any(word in text for word in _HOPE)
-        if hopeful and _PROMISE.search(text):
+        if hopeful and not answered and _PROMISE.search(text):
             stream.retry = text.strip()[:300]
             stream.retry_end = raw.offset + len(raw.text.encode("utf-8", "replace")) + 2
         return self._single(raw, stripped, order, rank, stream)
@@ -256,12 +258,12 @@ class Collector:
         self._add(candidate, stream)
         if candidate.type != "ChildFailedError":
             return _CONTEXT
-        self.launcher_failed = self.launcher_failed or order
+        self.launcher_failed = order
         self._banner, self._root_cause = 400, False
         return 400
 
-    def _after(self, stripped: Stripped, stream: _Stream) -> None:
-        """A line printed soon after a candidate: its context, or what says that it is none."""
+    def _after(self, stripped: Stripped, stream: _Stream) -> bool:
+        """A line printed soon after a candidate: its context, or (true) what says it is none."""
         last, text = stream.last, stripped.text
         assert last is not None
         if any(word in text for word in _EXIT_WORDS) and _EXITED.search(text):
@@ -277,8 +279,10 @@ class Collector:
             and ("(" not in stripped.prefix or last.kind != "exception")
         ):
             last.retry = text.strip()[:300]
+            return True
         if len(last.around) < _CONTEXT and text.strip():
             last.around.append(text[:1000])
+        return False
 
     # -- lines that stand alone -----------------------------------------------------------------
 
@@ -306,7 +310,10 @@ class Collector:
             )  # fmt: skip
             return _CONTEXT
         if "exit" in text and _LAUNCHER.search(text):
-            self.launcher_failed = self.launcher_failed or order
+            if self.launcher_failed is None:
+                line = text.strip()
+                self._keep(Candidate("launcher", "ExitStatus", line, line, raw, order, None))
+            self.launcher_failed = order
             pid = _PID_ENDED.search(text)
             if pid and self.first_pid is None:
                 self.first_pid = int(pid[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pytest_lmsv.logs.metrics import (
     mean_step_time,
     other_step,
     peak_memory,
+    trainer_step,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
@@ -50,6 +52,7 @@ class Run:
     memory: float | None = None
     mean_time: tuple[int, float] | None = None
     footers: list[tuple[int, Footer]] = field(default_factory=list)
+    trainer_steps: dict[str, int] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
     """Ranks that msrun says it started."""
     world_size: int | None = None
@@ -132,6 +135,9 @@ class Reader:
         if not text.strip() and not self._wrapped:
             run = self._runs[-1]
             return run.collector.feed(raw, Stripped("", None, "", ""), self._order, None)
+        if text.startswith('{"log":') and (inner := _container_line(text)) is not None:
+            raw = raw._replace(text=inner)
+            text = inner
         self._order += 1
         run = self._runs[-1]
         run.order = self._order
@@ -159,7 +165,7 @@ class Reader:
         if stripped.level == "warning":
             self._last_warning = text.strip()[:1000]
         if "loss" in text or "step" in text:
-            step = other_step(raw.text)
+            step = other_step(raw.text) or trainer_step(text, run.trainer_steps)
             if step is not None:
                 self._record(step, stripped.rank)
                 return 0
@@ -265,6 +271,15 @@ class Reader:
             run.highest = record.step
             run.records_at.append(self._order)
             del run.records_at[:-8]
+
+
+def _container_line(text: str) -> str | None:
+    """The line inside a line of docker's json-file log."""
+    try:
+        log = json.loads(text)["log"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return log.rstrip("\r\n") if isinstance(log, str) else None
 
 
 def rank_of(path: Path) -> int | None:

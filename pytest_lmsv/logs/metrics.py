@@ -41,6 +41,7 @@ _MINDSPORE_TIME = re.compile(rf"per step time:\s?({NUMBER})\s?ms")
 _MINDFORMERS = re.compile(
     r"step:\[\s{0,9}(\d{1,9})\s?/\s{0,9}(\d{1,9})\],\s?(.{0,400})\Z", re.IGNORECASE
 )
+_TRAINER = re.compile(rf"\s{{0,4}}\{{'loss': '?({NUMBER}|nan|inf)'?, (.{{0,400}})\}}")
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 0.001}
 
 # Losses beside the main one; "loss scale" is none at all.
@@ -231,6 +232,20 @@ def other_step(text: str) -> StepRecord | None:
     if loss is None:
         return None
     return StepRecord(int(match[1]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True)
+
+
+def trainer_step(text: str, seen: dict[str, int]) -> StepRecord | None:
+    """A step of Hugging Face's trainer, which prints no number: its place among those *seen*."""
+    match = _TRAINER.match(text)
+    if not match:
+        return None
+    values = dict(part.split(": ", 1) for part in match[2].split(", ") if ": " in part)
+    figures = {key.strip("'"): _number(value.strip("'")) for key, value in values.items()}
+    step = seen.setdefault(values.get("'epoch'", text), len(seen) + 1)
+    return StepRecord(
+        step, None, float(match[1]), "loss", figures.get("grad_norm"), None,
+        figures.get("learning_rate"), 0, 0, "loss", True,
+    )  # fmt: skip
 
 
 def mean_step_time(text: str) -> float | None:

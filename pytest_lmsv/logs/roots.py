@@ -20,7 +20,7 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[-T_ ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6
 
 # How much a candidate explains. What others say when one rank is gone explains less than that
 # rank's own end; a repetition explains nothing.
-_PRIMARY, _KILLED, _SYMPTOM, _WEIGHTS, _ENDED, _ECHO = 6, 5, 4, 3, 2, 1
+_PRIMARY, _KILLED, _SYMPTOM, _WEIGHTS, _ENDED, _ECHO, _LAUNCHER = 6, 5, 4, 3, 2, 1, 0
 _KILLERS = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 
 
@@ -52,7 +52,9 @@ def settle(
     )
     found, inner = _join(found)
     echoes = {id(entry) for entry in found if _is_echo(entry, patterns)}
-    launcher_failed = run.collector.launcher_failed is not None
+    ended = run.collector.launcher_failed
+    # A launcher that starts the ranks again did not fail: progress follows.
+    launcher_failed = ended is not None and ended > max(run.progress.values(), default=0)
     kept: list[Candidate] = []
     dropped: list[tuple[Candidate, str]] = []
     spared: list[tuple[Candidate, str]] = []
@@ -113,6 +115,8 @@ def rank_of_root(root: Root, files: Sequence[LogFile]) -> int | None:
     """The root's rank; of a process that msrun names, the rank whose log it wrote."""
     if root.candidate.rank is not None:
         return root.candidate.rank
+    if root.strength <= _ECHO and root.file.last.collector.first_failed is not None:
+        return root.file.last.collector.first_failed
     pid = _PROCESS.search(root.line)
     ranks = {file.rank for file in files if pid and int(pid[1]) in file.pids}
     return next((rank for rank in ranks if rank is not None), None)
@@ -159,6 +163,8 @@ def _messages(run: Run, patterns: Patterns) -> list[Candidate]:
 
 
 def _is_echo(entry: Candidate, patterns: Patterns) -> bool:
+    if entry.kind == "launcher":
+        return True
     return entry.kind == "exception" and patterns.is_echo(entry.line)
 
 
@@ -202,7 +208,7 @@ def _join(found: list[Candidate]) -> tuple[list[Candidate], dict[int, Candidate]
         else:
             for other in near:
                 entry.around.append(other.line)
-                entry.around.extend(other.around[:5] if other.order < entry.order else [])
+                entry.around.extend(other.around[:8])
                 gone.add(id(other))
     return [entry for entry in found if id(entry) not in gone], inner
 
@@ -270,6 +276,8 @@ def _by_kind(entry: Candidate) -> str:
 
 
 def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: Patterns) -> int:
+    if entry.kind == "launcher":
+        return _LAUNCHER
     if echo or entry.kind == "open":
         return _ECHO
     if entry.kind in {"signal", "exit"}:
