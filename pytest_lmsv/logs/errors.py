@@ -6,12 +6,14 @@ Which of the candidates is the root of the failure, and which are none at all, i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from pytest_lmsv.logs.answers import answers, exits, promises
+from pytest_lmsv.logs.candidate import Candidate
+from pytest_lmsv.logs.escapes import unescaped
+from pytest_lmsv.logs.launchers import BANNER_LINES, Launcher
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import RawLine
 
@@ -37,64 +39,12 @@ _CODE = re.compile(
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
 )
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
-_RETRY = re.compile(
-    r"\bretry(?:ing)?\b|\bretries\b|\breconnect|\battempt \d{1,4}/\d{1,4}|\bfall(?:ing|s)? ?back\b"
-    r"|\bfallback\b|\binstead\b|重试|回退",
-    re.IGNORECASE,
-)
-_PROMISE = re.compile(r"\bwill (?:be )?retr|\bretrying\b|\bfalling back\b|重试", re.IGNORECASE)
-_HOPE = (
-    *("etry", "ETRY", "etri", "econnect", "ttempt", "TTEMPT", "all back", "alling back"),
-    *("alls back", "allback", "nstead", "重试", "回退"),
-)
-_EXIT_WORDS = ("xit", "XIT", "eturn", "ETURN", "返回码", "退出码")
-_GIVEN_UP = re.compile(
-    r"giv(?:e|ing) up|gave up|exhausted|no more retries|attempt (\d{1,4})/\1 fail|max\w* retries",
-    re.IGNORECASE,
-)
-_EXITED = re.compile(
-    r"(?:\bexit(?:ed)?(?: with)?(?: code| status)?|\breturn(?:ed)?(?: code)?|non-zero exit status"
-    r"|返回码|退出码)\s?[:=]?\s?-?[1-9]\d{0,4}\b",
-    re.IGNORECASE,
-)
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
     "connect to host",
 )
 """Parts of the fatal messages in patterns.yaml, and of what takes one back."""
-_SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
-_EXIT_CODE = re.compile(r"(?:exitcode\s{0,4}:|Error code:)\s{0,2}-(\d{1,2})\b")
-_BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
-_PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
-_LAUNCHER = re.compile(
-    r"process \d{1,9} exit\w* with exception|failed \(exitcode: -?\d{1,5}\)"
-    r"|Distributed job exited with exception|srun: error: .{1,100}: Exited with exit code"
-)
-SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
-           1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}  # fmt: skip
-
-
-@dataclass(slots=True)
-class Candidate:
-    """Something that may be an error, with what was printed with it."""
-
-    kind: Literal["exception", "code", "message", "signal", "exit", "launcher", "open"]
-    type: str
-    message: str
-    line: str
-    raw: RawLine
-    order: int
-    rank: int | None
-    level: str = ""
-    key: int | None = None
-    """The rank that the line's own prefix told: what comes from one stream is of one rank."""
-    benign: str | None = None
-    retry: str | None = None
-    chain: list[str] = field(default_factory=list)
-    around: list[str] = field(default_factory=list)
-    frames: tuple[str, ...] = ()
-    """The innermost frames of the traceback."""
 
 
 @dataclass(slots=True)
@@ -126,16 +76,8 @@ class Collector:
         self.candidates: list[Candidate] = []
         self.suspects: list[Candidate] = []
         """Lines that may be a fatal message; what they are, the patterns decide."""
-        self.first_failed: int | None = None
-        """The rank that torchrun names as the first to fail."""
-        self.first_pid: int | None = None
-        """The process that msrun names as the first to fail."""
-        self.launcher_failed: int | None = None
-        """Order of the last line in which a launcher says that a rank failed."""
+        self.launcher = Launcher()
         self._streams: dict[int | None, _Stream] = {}
-        self._banner_rank: int | None = None
-        self._banner = 0
-        self._root_cause = False
 
     def feed(self, raw: RawLine, stripped: Stripped, order: int, rank: int | None) -> int:
         """Take one line; how many of the next lines are wanted whatever they hold."""
@@ -157,9 +99,8 @@ class Collector:
         answered = False
         if stream.last is not None and stream.since <= _CONTEXT:
             answered = self._after(stripped, stream)
-        if self._banner:
-            self._banner -= 1
-            self._read_banner(raw, text, order)
+        if (ended := self.launcher.banner_line(raw, text, order)) is not None:
+            self._keep(ended)
         if text.startswith("Exception ignored in"):
             stream.ignored = order
             return 3
@@ -168,8 +109,7 @@ class Collector:
             return 4
         if stripped.level in {"debug", "info"}:
             return 0
-        hopeful = any(word in text for word in _HOPE)
-        if hopeful and not answered and _PROMISE.search(text):
+        if not answered and promises(text):
             stream.retry = text.strip()[:300]
             stream.retry_end = raw.offset + len(raw.text.encode("utf-8", "replace")) + 2
         return self._single(raw, stripped, order, rank, stream)
@@ -258,23 +198,19 @@ class Collector:
         self._add(candidate, stream)
         if candidate.type != "ChildFailedError":
             return _CONTEXT
-        self.launcher_failed = order
-        self._banner, self._root_cause = 400, False
-        return 400
+        self.launcher.begin_banner(order)
+        return BANNER_LINES
 
     def _after(self, stripped: Stripped, stream: _Stream) -> bool:
         """A line printed soon after a candidate: its context, or (true) what says it is none."""
         last, text = stream.last, stripped.text
         assert last is not None
-        if any(word in text for word in _EXIT_WORDS) and _EXITED.search(text):
+        if exits(text):
             stream.exited = True
         if (
             stream.since <= _RETRY_WITHIN
-            and any(word in text for word in _HOPE)
             and not stream.exited
-            and text[:1] not in {" ", "\t"}
-            and _RETRY.search(text)
-            and not _GIVEN_UP.search(text)
+            and answers(text)
             # MindSpore's own reconnecting is no answer to a Python exception beside it
             and ("(" not in stripped.prefix or last.kind != "exception")
         ):
@@ -309,23 +245,9 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
-        if "exit" in text and _LAUNCHER.search(text):
-            if self.launcher_failed is None:
-                line = text.strip()
-                self._keep(Candidate("launcher", "ExitStatus", line, line, raw, order, None))
-            self.launcher_failed = order
-            pid = _PID_ENDED.search(text)
-            if pid and self.first_pid is None:
-                self.first_pid = int(pid[1])
-        if "Signal " in text and (signal := _SIGNAL.search(text)):
-            self._signal(signal[2], raw, text, order, self._banner_rank)
-        elif (
-            ("exitcode" in text or "rror code" in text)
-            and (exit_code := _EXIT_CODE.search(text))
-            and int(exit_code[1]) in SIGNALS
-        ):
-            self._signal(SIGNALS[int(exit_code[1])], raw, text, order, self._banner_rank)
-        elif any(hint in text for hint in self._hints):
+        for candidate in self.launcher.line(raw, text, order):
+            self._keep(candidate)
+        if any(hint in text for hint in self._hints):
             self._suspect(raw, stripped, order, rank)
         return 0
 
@@ -338,28 +260,6 @@ class Collector:
                 "message", "", line, line, raw, order, rank, stripped.level, key=stripped.rank
             )
         )
-
-    def _signal(self, name: str, raw: RawLine, text: str, order: int, rank: int | None) -> None:
-        line = text.strip()[:_LINE]
-        self._keep(Candidate("signal", name, line, line, raw, order, rank))
-
-    def _read_banner(self, raw: RawLine, text: str, order: int) -> None:
-        """torchrun's list of failed ranks: the one under `Root Cause` failed first."""
-        if text.startswith("Root Cause"):
-            self._root_cause = True
-        match = _BANNER.match(text)
-        if match and match[1] == "rank":
-            digits = match[2].split(" ")[0]
-            self._banner_rank = int(digits) if digits.isdigit() else None
-            if self._root_cause and self.first_failed is None:
-                self.first_failed = self._banner_rank
-        elif match and match[1] == "exitcode" and self._root_cause:
-            code = re.match(r"(\d{1,5}) \(pid", match[2])
-            if code and int(code[1]) > 1 and self.first_failed == self._banner_rank:
-                line = text.strip()
-                self._keep(
-                    Candidate("exit", "ExitStatus", line, line, raw, order, self._banner_rank)
-                )
 
     def _add(self, candidate: Candidate, stream: _Stream) -> None:
         stream.last = candidate
@@ -389,19 +289,3 @@ def _class_like(match: re.Match[str], lines: int) -> bool:
     """A class name that ends in neither Error nor Exception, right after the frames."""
     name = match["type"]
     return lines > 1 and name[0].isupper() and (match["message"] is None or "." in match[0][:80])
-
-
-def unescaped(text: str, at: int) -> list[str]:
-    r"""The lines of the string literal in *text* that holds position *at* (``\n`` for newlines)."""
-    quote = max(text.rfind('"', 0, at), text.rfind("'", 0, at))
-    inside = text[at:]
-    if quote >= 0:
-        end = re.compile(rf"(?:[^{text[quote]}\\]|\\.)*").match(text, at)
-        inside = end[0] if end else inside
-    while "\\\\n" in inside:  # escaped more than once
-        inside = inside.replace("\\\\", "\\")
-    try:
-        inside = str(json.loads('"' + inside.replace("\\'", "'") + '"'))
-    except ValueError:
-        inside = inside.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t")
-    return inside.split("\n")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_lmsv.logs.errors import TRACEBACK, Collector
+from pytest_lmsv.logs.escapes import container_line
 from pytest_lmsv.logs.metrics import (
     RECORD,
     Footer,
@@ -135,7 +135,7 @@ class Reader:
         if not text.strip() and not self._wrapped:
             run = self._runs[-1]
             return run.collector.feed(raw, Stripped("", None, "", ""), self._order, None)
-        if text.startswith('{"log":') and (inner := _container_line(text)) is not None:
+        if text.startswith('{"log":') and (inner := container_line(text)) is not None:
             raw = raw._replace(text=inner)
             text = inner
         self._order += 1
@@ -271,15 +271,6 @@ class Reader:
             run.highest = record.step
             run.records_at.append(self._order)
             del run.records_at[:-8]
-
-
-def _container_line(text: str) -> str | None:
-    """The line inside a line of docker's json-file log."""
-    try:
-        log = json.loads(text)["log"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return log.rstrip("\r\n") if isinstance(log, str) else None
 
 
 def rank_of(path: Path) -> int | None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.categories import Patterns
-from pytest_lmsv.logs.errors import Candidate
 from pytest_lmsv.logs.file import LogFile, Run
 
 _DEVICE = re.compile(
@@ -52,14 +52,17 @@ def settle(
     )
     found, inner = _join(found)
     echoes = {id(entry) for entry in found if _is_echo(entry, patterns)}
-    ended = run.collector.launcher_failed
+    ended = run.collector.launcher.failed_at
     # A launcher that starts the ranks again did not fail: progress follows.
     launcher_failed = ended is not None and ended > max(run.progress.values(), default=0)
     kept: list[Candidate] = []
     dropped: list[tuple[Candidate, str]] = []
     spared: list[tuple[Candidate, str]] = []
     """Dropped only as long as something else explains why the run failed."""
+    known_failed = failed is True or launcher_failed
     for entry in found:
+        if entry.kind == "open" and not known_failed:
+            entry.benign = entry.benign or "cut: the traceback has no last line yet"
         reason = entry.benign or patterns.benign_reason(entry.line)
         survived = None if reason else _survived(entry, run, launcher_failed)
         if reason:
@@ -74,7 +77,6 @@ def settle(
             (dropped if sure and not launcher_failed else spared).append((entry, what))
         else:
             kept.append(entry)
-    known_failed = failed is True or launcher_failed
     if known_failed and all(id(entry) in echoes for entry in kept):
         kept += [entry for entry, _ in spared]
     else:
@@ -105,8 +107,8 @@ def first(roots: Sequence[Root]) -> Root:
 def _named(roots: Sequence[Root]) -> set[int]:
     """The ranks that a launcher names as the first to fail."""
     files = {id(root.file): root.file for root in roots}.values()
-    named = {file.last.collector.first_failed for file in files} - {None}
-    pids = {file.last.collector.first_pid for file in files} - {None}
+    named = {file.last.collector.launcher.first_failed for file in files} - {None}
+    pids = {file.last.collector.launcher.first_pid for file in files} - {None}
     named |= {file.rank for file in files if pids & file.pids}
     return {rank for rank in named if rank is not None}
 
@@ -115,8 +117,8 @@ def rank_of_root(root: Root, files: Sequence[LogFile]) -> int | None:
     """The root's rank; of a process that msrun names, the rank whose log it wrote."""
     if root.candidate.rank is not None:
         return root.candidate.rank
-    if root.strength <= _ECHO and root.file.last.collector.first_failed is not None:
-        return root.file.last.collector.first_failed
+    if root.strength <= _ECHO and root.file.last.collector.launcher.first_failed is not None:
+        return root.file.last.collector.launcher.first_failed
     pid = _PROCESS.search(root.line)
     ranks = {file.rank for file in files if pid and int(pid[1]) in file.pids}
     return next((rank for rank in ranks if rank is not None), None)
