@@ -1,4 +1,4 @@
-"""What decides a run comes from NumPy, the same on both stacks; what it prints is MindSpeed-MM's."""
+"""What decides a run is drawn by NumPy alike on both stacks; its log lines are MindSpeed-MM's."""
 
 from __future__ import annotations
 
