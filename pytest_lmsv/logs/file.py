@@ -71,8 +71,6 @@ class LogFile:
     rank: int | None
     last: Run
     earlier: list[Run]
-    last_line: str
-    last_warning: str
     pids: frozenset[int]
     """Processes that wrote to it, as MindSpore's lines tell."""
 
@@ -88,8 +86,6 @@ class Reader:
         self._runs = [Run(Collector(self._hints))]
         self._order = 0
         self._wrapped = Wrapped()
-        self._last_line = ""
-        self._last_warning = ""
         self._previous: tuple[int | None, int] | None = None
         self._pids: set[int] = set()
         self._same: str | None = None
@@ -110,8 +106,6 @@ class Reader:
             self._rank,
             self._runs[-1],
             self._runs[:-1],
-            self._last_line,
-            self._last_warning,
             frozenset(self._pids),
         )
 
@@ -162,8 +156,6 @@ class Reader:
         run = self._starts(raw, text)
         if len(self._pids) < 8 and (pid := _PID.match(stripped.prefix)):
             self._pids.add(int(pid[1]))
-        if stripped.level == "warning":
-            self._last_warning = text.strip()[:1000]
         if "loss" in text or "step" in text:
             step = other_step(raw.text) or trainer_step(text, run.trainer_steps)
             if step is not None:

@@ -77,7 +77,9 @@ def settle(
             (dropped if sure and not launcher_failed else spared).append((entry, what))
         else:
             kept.append(entry)
-    if known_failed and all(id(entry) in echoes for entry in kept):
+    if known_failed and all(
+        id(entry) in echoes or patterns.is_symptom(entry.line) for entry in kept
+    ):
         kept += [entry for entry, _ in spared]
     else:
         dropped += spared
