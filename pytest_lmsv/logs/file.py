@@ -20,6 +20,7 @@ from pytest_lmsv.logs.metrics import (
     trainer_step,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
+from pytest_lmsv.logs.quick import Quick
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
 from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
 
@@ -88,15 +89,17 @@ class Reader:
         self._wrapped = Wrapped()
         self._previous: tuple[int | None, int] | None = None
         self._pids: set[int] = set()
+        self._quick = Quick()
         self._same: str | None = None
         self._wanted = 0
 
     def read(self) -> LogFile:
         with self._path.open("rb", buffering=0) as stream:
-            lines = Lines(stream, self._search)
-            for raw in lines:
-                wanted = self._line(raw)
-                if wanted:
+            lines = Lines(stream, self._search, self._quick)
+            for found in lines:
+                if isinstance(found, list):
+                    self._batch(found)
+                elif wanted := self._line(found):
                     lines.want(wanted)
         self._close_all()
         for run in self._runs:
@@ -223,10 +226,38 @@ class Reader:
         text = raw.text
         head = text[: match.start()]
         rank = None if _NO_PREFIX.match(head) else strip(head).rank
-        self._take(self._wrapped.begin(text, raw.ended, rank, match))
+        found = self._wrapped.begin(text, raw.ended, rank, match)
+        self._take(found)
+        if rank is None and found.records and not self._wrapped:
+            self._quick.learn(text, found.records[-1])
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
         return 1 if self._wrapped else 0
+
+    def _batch(self, records: list[StepRecord]) -> None:
+        """Whole records of no known rank, as many lines right after one another."""
+        self._order += 1
+        self._same = None
+        if self._wrapped:
+            self._take(self._wrapped.close(None))
+        run = self._runs[-1]
+        found = run.records.setdefault(None, {})
+        fresh = False
+        for record in records:
+            step = record.step
+            if step in found:
+                self._record(record, None)
+                run = self._runs[-1]
+                found = run.records.setdefault(None, {})
+            else:
+                found[step] = record
+                if step > run.highest:
+                    run.highest = step
+                    fresh = True
+                self._previous = (None, step)
+        run.progress[None] = self._order
+        if fresh:
+            run.records_at = [*run.records_at[-7:], self._order]
 
     def _take(self, found: Found) -> None:
         for record in found.records:

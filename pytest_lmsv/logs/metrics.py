@@ -156,7 +156,7 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
         raw_key, colon, value = field.rpartition(":")
         if not colon:
             continue
-        meaning, last_key = _meaning(raw_key)
+        meaning, last_key = meaning_of(raw_key)
         if meaning is None:
             continue
         if meaning == "time":
@@ -195,7 +195,7 @@ _MEANINGS = {
 
 
 @lru_cache(maxsize=512)
-def _meaning(raw_key: str) -> tuple[str | None, str]:
+def meaning_of(raw_key: str) -> tuple[str | None, str]:
     """What a field is, and its key without blanks (a wrapped record loses those at line ends).
 
     A digit is a loss, the main one first.

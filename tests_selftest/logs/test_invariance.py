@@ -145,6 +145,13 @@ def test_colours_anywhere_change_nothing(case: Path, data: st.DataObject, tmp_pa
     same(case, content, tmp_path)
 
 
+def texts(content: bytes) -> list[str]:
+    lines: log_text.Lines[None] = log_text.Lines(
+        io.BytesIO(content), log_text.searcher(log_text.NEEDLES)
+    )
+    return [line.text for line in lines if isinstance(line, log_text.RawLine)]
+
+
 @every_case
 @few
 @given(data=st.data())
@@ -153,13 +160,11 @@ def test_blocks_that_end_at_any_byte_change_nothing(
 ) -> None:
     content = log(case)
     size = data.draw(st.integers(1, 400))
-    lines = log_text.Lines(io.BytesIO(content), log_text.searcher(log_text.NEEDLES))
-    whole = [line.text for line in lines]
+    whole = texts(content)
     before = log_text.BLOCK
     try:
         log_text.BLOCK = size
-        lines = log_text.Lines(io.BytesIO(content), log_text.searcher(log_text.NEEDLES))
-        assert [line.text for line in lines] == whole
+        assert texts(content) == whole
         same(case, content, tmp_path)
     finally:
         log_text.BLOCK = before
