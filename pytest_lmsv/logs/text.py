@@ -123,6 +123,7 @@ class Lines(Generic[T]):
             block = without_colours(block)
         counted = below = 0
         returns = b"\r" in block
+        size = len(block)
         position = 0
         if not self._wanted and not returns:  # nothing but records: no need to search
             batch = self._batch(block, 0, block.find(b"\n"), False)
@@ -133,7 +134,6 @@ class Lines(Generic[T]):
                     return
         hits = self._search(block)
         index = 0
-        size = len(block)
         while position < size:
             asked = self._wanted > 0
             if asked:

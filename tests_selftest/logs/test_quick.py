@@ -13,8 +13,8 @@ from pytest_lmsv.logs.quick import Quick
 RECORD = (
     "{head}iteration {step:8d}/{steps:8d} | consumed samples: {step:12d} | elapsed time per"
     " iteration (ms): {time:.1f} | learning rate: {rate:.6E} | global batch size:     8 |{loss}"
-    " loss scale: 1.0 |{norm} number of skipped iterations: {skipped:3d} | number of nan iterations:"
-    " {nan:3d} |"
+    " loss scale: 1.0 |{norm} number of skipped iterations: {skipped:3d} | number of nan"
+    " iterations: {nan:3d} |"
 )
 numbers = st.one_of(st.floats(0, 1e6), st.just(float("nan")), st.just(float("inf")))
 records = st.builds(
