@@ -38,6 +38,7 @@ _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
 )
+_HOOK = re.compile(r"\(PID:\d{1,9},.{0,40}RankID:(-?\d{1,6})\) (ERR\d{5})\b")
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
@@ -65,6 +66,7 @@ class _Stream:
     retry_end: int = -1
     """Where the line after the one that promises a retry begins, at most."""
     exited: bool = False
+    head: re.Pattern[str] | None = None
     frames: list[str] = field(default_factory=list)
 
 
@@ -89,6 +91,9 @@ class Collector:
         if len(stripped.text) > _LONGEST and TRACEBACK not in stripped.text:
             stripped = stripped._replace(text=stripped.text[:_LONGEST])
         text = stripped.text
+        if stream.head is not None and (head := stream.head.match(text)):
+            text = text[head.end() :]
+            stripped = stripped._replace(text=text)
         if TRACEBACK in text:
             return self._traceback(raw, stripped, order, rank, stream)
         if stream.block is not None:
@@ -129,6 +134,9 @@ class Collector:
         if "Exception ignored in" in text[:at]:
             stream.ignored = order
         stream.block, stream.began, stream.level, stream.frames = 0, raw, stripped.level, []
+        if at:  # a prefix of no known kind: the next lines have it too, with other numbers
+            shape = re.sub(r"\d{1,20}", r"\\d{1,20}", re.escape(text[max(0, at - 200) : at]))
+            stream.head = re.compile(shape) if at <= 200 else None
         return 60
 
     def _in_block(
@@ -210,7 +218,7 @@ class Collector:
         if (
             stream.since <= _RETRY_WITHIN
             and not stream.exited
-            and answers(text)
+            and answers(text, stripped.level)
             # MindSpore's own reconnecting is no answer to a Python exception beside it
             and ("(" not in stripped.prefix or last.kind != "exception")
         ):
@@ -245,6 +253,9 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
+        if "ERR" in text and (hook := _HOOK.search(text)):
+            line = text.strip()
+            self._keep(Candidate("echo", hook[2], line, line, raw, order, _rank(hook[1], rank)))
         for candidate in self.launcher.line(raw, text, order):
             self._keep(candidate)
         if any(hint in text for hint in self._hints):
@@ -285,7 +296,15 @@ class Collector:
                 self.candidates.append(candidate)
 
 
+def _rank(text: str, otherwise: int | None) -> int | None:
+    return otherwise if text.startswith("-") else int(text)
+
+
 def _class_like(match: re.Match[str], lines: int) -> bool:
     """A class name that ends in neither Error nor Exception, right after the frames."""
     name = match["type"]
-    return lines > 1 and name[0].isupper() and (match["message"] is None or "." in match[0][:80])
+    if lines < 2:
+        return False
+    if name.endswith("error") and "." in match[0].split(":")[0]:  # socket.gaierror
+        return True
+    return name[0].isupper() and (match["message"] is None or "." in match[0][:80])

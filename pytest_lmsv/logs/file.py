@@ -51,7 +51,8 @@ class Run:
     """Orders of the last few records of a step that was new."""
     highest: int = -1
     memory: float | None = None
-    mean_time: tuple[int, float] | None = None
+    mean_times: dict[int, float] = field(default_factory=dict)
+    """Mean step time of an epoch, by its last step."""
     footers: list[tuple[int, Footer]] = field(default_factory=list)
     trainer_steps: dict[str, int] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
@@ -60,8 +61,26 @@ class Run:
     inference: bool = False
     cut: str | None = None
     ended: bool = False
-    started: bool = False
-    order: int = 0
+    _bars: dict[tuple[int | None, int], tuple[int, int]] = field(default_factory=dict)
+    _epoch: int = 0
+    _before: int = 0
+
+    def advance(self, key: int | None, done: int, total: int, order: int) -> None:
+        """A progress bar. One that moved once after an error is none: tqdm prints its last state
+        when the process ends."""
+        most, moved = self._bars.get((key, total), (0, 0))
+        if done > most:
+            self._bars[key, total] = (done, order)
+            if done == total or moved:
+                self.progress[key] = max(
+                    self.progress.get(key, 0), order if done == total else moved
+                )
+
+    def over_epochs(self, epoch: int, record: StepRecord) -> StepRecord:
+        """The record with its step counted over the epochs."""
+        if epoch > self._epoch:
+            self._epoch, self._before = epoch, max(self.highest, 0) if self._epoch else 0
+        return record._replace(step=record.step + self._before)
 
 
 @dataclass(slots=True)
@@ -90,6 +109,7 @@ class Reader:
         self._previous: tuple[int | None, int] | None = None
         self._pids: set[int] = set()
         self._quick = Quick()
+        self._section: int | None = None
         self._same: str | None = None
         self._wanted = 0
 
@@ -136,11 +156,13 @@ class Reader:
             raw = raw._replace(text=inner)
             text = inner
         self._order += 1
-        run = self._runs[-1]
-        run.order = self._order
+        if text.startswith("==> ") and text.endswith(" <=="):  # tail over several files
+            self._section = rank_of(Path(text[4:-4]))
         if (match := RECORD.search(text)) and "|" in text:
             return self._record_line(raw, match)
         stripped = strip(text)
+        if stripped.rank is None and self._section is not None:
+            stripped = stripped._replace(rank=self._section)
         if self._wrapped:
             fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
             self._take(found)
@@ -160,13 +182,14 @@ class Reader:
         if len(self._pids) < 8 and (pid := _PID.match(stripped.prefix)):
             self._pids.add(int(pid[1]))
         if "loss" in text or "step" in text:
-            step = other_step(raw.text) or trainer_step(text, run.trainer_steps)
-            if step is not None:
+            if (other := other_step(raw.text)) is not None:
+                self._record(run.over_epochs(*other), stripped.rank)
+                return 0
+            if (step := trainer_step(text, run.trainer_steps)) is not None:
                 self._record(step, stripped.rank)
                 return 0
             if (mean := mean_step_time(text)) is not None:
-                steps = [step for found in run.records.values() for step in found]
-                run.mean_time = (max(steps, default=1), mean)
+                run.mean_times[max(run.highest, 1)] = mean
         if "allocated" in text or "memory" in text:
             if "memory (MB) |" in text and "max reserved" not in text:
                 self._wrapped.begin_memory(text, raw.ended, stripped.rank)
@@ -180,8 +203,7 @@ class Reader:
             del run.footers[200:-200]
             return 0
         if ("it/s" in text or "s/it" in text) and (bar := _BAR.search(raw.text)):
-            if int(bar[1]) > 0:
-                run.progress[stripped.rank] = self._order
+            run.advance(stripped.rank, int(bar[1]), int(bar[2]), self._order)
             if TRACEBACK not in raw.text:
                 return 0
         if any(mark in text for mark in _DONE) and _DONE_LINE.search(text):
@@ -205,7 +227,6 @@ class Reader:
             begun = run.records or run.collector.candidates
             if (start and begun) or (begun and run.ended):
                 run = self._new_run()
-            run.started = True
             if world := _WORLD.search(text):
                 run.world_size = int(world[1])
         elif any(mark in text for mark in _ENDS):
@@ -214,7 +235,7 @@ class Reader:
 
     def _new_run(self) -> Run:
         self._close_all()
-        self._runs.append(Run(Collector(self._hints), order=self._order))
+        self._runs.append(Run(Collector(self._hints)))
         if len(self._runs) > 50:  # of the earlier ones only whether they failed is told
             del self._runs[1:-1]
         self._previous = None
@@ -225,7 +246,7 @@ class Reader:
     def _record_line(self, raw: RawLine, match: re.Match[str]) -> int:
         text = raw.text
         head = text[: match.start()]
-        rank = None if _NO_PREFIX.match(head) else strip(head).rank
+        rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
         found = self._wrapped.begin(text, raw.ended, rank, match)
         self._take(found)
         if rank is None and found.records and not self._wrapped:

@@ -248,7 +248,7 @@ def _metrics(
         keys = {entry.loss_key for entry in records.values() if entry.loss_key}
         sources["losses"] = f"log, key {sorted(keys)[0]}"
     if not times:
-        times = [run.mean_time for run, _ in runs if run.mean_time is not None][:1]
+        times = next((sorted(run.mean_times.items()) for run, _ in runs if run.mean_times), [])
     if not inference and not records:
         at = steps or 1
         last = {found.what: found.value for found in footers}

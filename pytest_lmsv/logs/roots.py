@@ -167,7 +167,7 @@ def _messages(run: Run, patterns: Patterns) -> list[Candidate]:
 
 
 def _is_echo(entry: Candidate, patterns: Patterns) -> bool:
-    if entry.kind == "launcher":
+    if entry.kind in {"launcher", "echo"}:
         return True
     return entry.kind == "exception" and patterns.is_echo(entry.line)
 
@@ -280,7 +280,7 @@ def _by_kind(entry: Candidate) -> str:
 
 
 def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: Patterns) -> int:
-    if entry.kind == "launcher":
+    if entry.kind in {"launcher", "echo"}:
         return _LAUNCHER
     if echo or entry.kind == "open":
         return _ECHO

@@ -33,7 +33,15 @@ NEEDLES: tuple[bytes, ...] = tuple(
         *("shared object", "connect to host", "PID:", "error:", "Stop", "SystemExit"),
         # progress, starts and ends
         *("it/s", "s/it", "nference", "Saved ", "saving ", "using world size"),
-        *("torchrun", "msrun", "Start worker", "training is done", "Cluster is", "Arguments --"),
+        *(
+            "torchrun",
+            "msrun",
+            "Start worker",
+            "training is done",
+            "Cluster is",
+            "Arguments --",
+            "==> ",
+        ),
     )
 )
 

@@ -265,3 +265,22 @@ def test_records_glued_to_a_progress_bar_change_no_figure(case: Path, tmp_path: 
     found = reading_of(case, content, tmp_path)
     for key in ("losses", "times", "norms", "memory"):
         assert found[key] == expected[key], key
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_no_bytes_make_the_reading_fail(data: st.DataObject, tmp_path: Path) -> None:
+    content = log(data.draw(st.sampled_from(CASES)))[:20000]
+    other = log(data.draw(st.sampled_from(CASES)))[:20000]
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(content)))
+        start = data.draw(st.integers(0, len(other)))
+        piece = data.draw(st.one_of(st.binary(max_size=8), st.just(other[start : start + 300])))
+        gone = data.draw(st.integers(0, 200))
+        content = content[:at] + piece + content[at + gone :]
+    path = tmp_path / "any.log"
+    path.write_bytes(content)
+    read([path], steps=data.draw(st.sampled_from([None, 3])), failed=True)
+    Follower(path).update()
