@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pytest_lmsv.logs.answers import answers, exits, promises
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.escapes import unescaped
+from pytest_lmsv.logs.exceptions import RAISED, is_class, is_named
 from pytest_lmsv.logs.launchers import BANNER_LINES, Launcher
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import RawLine
@@ -28,11 +29,6 @@ _RETRY_WITHIN = 8
 _MOST = 200
 _LINE = 4096
 
-_RAISED = re.compile(
-    r"(?:[A-Za-z_]\w{0,80}\.){0,12}(?P<type>[A-Za-z_]\w{0,80})(?:: ?(?P<message>.*))?\s*\Z",
-    re.DOTALL,
-)
-_NAMED = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|StopIteration)\Z")
 _ANY_CODE = re.compile(r"E[A-Z0-9]\d{4}\)?:\s")
 _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
@@ -153,8 +149,8 @@ class Collector:
                 stream.block = None
                 return 0
             return 60
-        match = _RAISED.match(text) if len(text) < 60000 else None
-        if match and (_NAMED.search(match["type"]) or _class_like(match, stream.block)):
+        match = RAISED.match(text) if len(text) < 60000 else None
+        if match and (is_named(match) or is_class(match, stream.block)):
             began = stream.began
             assert began is not None
             return self._raised(match, raw, stripped, order, rank, stream, began)
@@ -234,8 +230,8 @@ class Collector:
         self, raw: RawLine, stripped: Stripped, order: int, rank: int | None, stream: _Stream
     ) -> int:
         text = stripped.text
-        match = _RAISED.match(text) if len(text) < 60000 else None
-        if match and _NAMED.search(match["type"]) and match["message"] is not None:
+        match = RAISED.match(text) if len(text) < 60000 else None
+        if match and is_named(match) and match["message"] is not None:
             return self._raised(match, raw, stripped, order, rank, stream, None)
         if (
             _ANY_CODE.search(text)
@@ -298,13 +294,3 @@ class Collector:
 
 def _rank(text: str, otherwise: int | None) -> int | None:
     return otherwise if text.startswith("-") else int(text)
-
-
-def _class_like(match: re.Match[str], lines: int) -> bool:
-    """A class name that ends in neither Error nor Exception, right after the frames."""
-    name = match["type"]
-    if lines < 2:
-        return False
-    if name.endswith("error") and "." in match[0].split(":")[0]:  # socket.gaierror
-        return True
-    return name[0].isupper() and (match["message"] is None or "." in match[0][:80])

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pytest_lmsv.logs import belonging, categories, roots
 from pytest_lmsv.logs.completion import read_record
 from pytest_lmsv.logs.ending import ending
-from pytest_lmsv.logs.file import LogFile, Reader, Run
+from pytest_lmsv.logs.file import LogFile, Reader
 from pytest_lmsv.logs.metrics import StepRecord
+from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import line_number
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Completion, Kind, Metrics, Note, RunError, Stack
@@ -292,12 +292,3 @@ def _memory(
         return max(peaks), "allocated, log"
     totals = [found.value for found in footers if found.what == "memory"]
     return (max(totals), "summary line, log") if totals else (None, "")
-
-
-def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
-    """A figure as JSON holds it (DESIGN 6.2)."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

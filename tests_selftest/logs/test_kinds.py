@@ -12,8 +12,8 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "/d/x.py", line 1, in f\
 BAR = " {percent}%|█▌   | {done}/5 [00:28<01:52, 28.10s/it]\n"
 STEP = (
     " iteration        1/       2 | consumed samples:            8 | elapsed time per iteration"
-    " (ms): 610.0 | learning rate: 1.000000E-05 | global batch size:     8 | loss: 1.500000E+00 | loss"
-    " scale: 1.0 | grad norm: 0.512 | number of skipped iterations:   0 | number of nan"
+    " (ms): 610.0 | learning rate: 1.000000E-05 | global batch size:     8 | loss: 1.500000E+00 |"
+    " loss scale: 1.0 | grad norm: 0.512 | number of skipped iterations:   0 | number of nan"
     " iterations:   0 |\n"
 )
 
@@ -38,7 +38,8 @@ def prefixed(prefix: str, text: str) -> str:
         ('{"log":"[rank2]: KeyError: 1\\n","stream":"stderr","time":"2026-04-25T10:00:00.1Z"}\n',
          "KeyError", "other_python", 2),
         ('{"message": "Traceback (most recent call last):\\n  File \\"/d/x.py\\", line 3\\n'
-         'ValueError: bad \\"shape\\"\\n", "level": "error"}\n', "ValueError", "other_python", None),
+         'ValueError: bad \\"shape\\"\\n", "level": "error"}\n',
+         "ValueError", "other_python", None),
         (TRACEBACK + "\n> File \"/d/x.py\", line 2\n    └ 1\n\nZeroDivisionError: by zero\n",
          "ZeroDivisionError", "other_python", None),
         (TRACEBACK + "socket.gaierror: [Errno -3] Temporary failure in name resolution\n",
@@ -106,7 +107,8 @@ def test_what_looks_like_an_error_is_none(text: str, tmp_path: Path) -> None:
         (" iteration 1/2 | loss: 0.5 | grad norm: 1.2 | elapsed time per iteration: 123.45\n",
          [0.5], [123.45]),
         ("epoch: 1 step: 1, loss is 3.0\nepoch: 1 step: 2, loss is 2.9\nTrain epoch time: 2000.0"
-         " ms, per step time: 1000.0 ms\nepoch: 2 step: 1, loss is 2.8\nepoch: 2 step: 2, loss is 2.7\n"
+         " ms, per step time: 1000.0 ms\nepoch: 2 step: 1, loss is 2.8\n"
+         "epoch: 2 step: 2, loss is 2.7\n"
          "Train epoch time: 1800.0 ms, per step time: 900.0 ms\n",
          [3.0, 2.9, 2.8, 2.7], [1000.0, 900.0]),
         ("2026-04-25 10:00:00,123 - mindformers[x.py:500] - INFO - { Epoch:[  1/  1], step:[    1/ "
