@@ -46,6 +46,7 @@ class Metrics:
     """The figures of one run. A missing figure stays missing: None or an empty curve."""
 
     losses: tuple[tuple[int, float], ...] = ()
+    """A loss that vanished beside NaN iterations or a NaN grad norm is NaN here (DESIGN 5.1)."""
     grad_norms: tuple[tuple[int, float], ...] = ()
     step_time_ms: tuple[tuple[int, float], ...] = ()
     memory_mb: float | None = None
@@ -126,6 +127,8 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     logs: tuple[str, ...] = ()
     completions: tuple[Completion, ...] = ()
+    echo: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration values that its log shows, by JSON Pointer (npu)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +159,16 @@ class Attempt:
 class IterationRecord:
     """All of one iteration, as it is stored and shown."""
 
-    mutation: Mutation
+    model: str
+    iteration: int
+    mutation: Mutation | None
     attempts: tuple[Attempt, ...]
-    baseline_run: RunRecord
+    baseline_run: RunRecord | None
     compare_run: RunRecord | None
     verdicts: tuple[Verdict, ...]
     status: str
+    """``DONE``: both runs ended and were judged. ``ENVIRONMENT``: could not be tested."""
+    reason: str = ""
+    findings: tuple[str, ...] = ()
+    """One sentence for each finding: an MSA error, an NG, a mutation that did not reach MSA."""
+    kind: Kind = "training"

@@ -1,0 +1,186 @@
+"""What is stored of an iteration, and read again (DESIGN 6.4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_lmsv.campaign.stored import from_plain, to_plain
+from pytest_lmsv.files import write_json, write_whole
+from pytest_lmsv.judge.verdicts import run_time_ms
+from pytest_lmsv.mutation import apply
+from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord
+
+RECORD = "record.json"
+ATTEMPT = "attempt.json"
+
+
+def write_mutation(folder: Path, mutation: Mutation) -> None:
+    """Store *mutation* before it runs, so that nothing is lost with the run."""
+    write_json(folder / "mutation.json", apply.to_json(mutation))
+
+
+def write_attempt(folder: Path, attempt: Attempt, run: RunRecord) -> None:
+    """Store a discarded attempt in its own folder; its log is there already."""
+    write_json(folder / "run.json", to_plain(run))
+    write_json(folder / ATTEMPT, to_plain(attempt))
+
+
+def read_attempt(folder: Path) -> Attempt | None:
+    """Return the attempt that :func:`write_attempt` stored in *folder*."""
+    path = folder / ATTEMPT
+    return from_plain(Attempt, json.loads(path.read_text("utf-8"))) if path.exists() else None
+
+
+def write_run(folder: Path, run: RunRecord) -> None:
+    """Store one run alone, that of the unmutated configuration."""
+    write_json(folder / RECORD, to_plain(run))
+
+
+def read_run(folder: Path) -> RunRecord | None:
+    """Return the run that :func:`write_run` stored in *folder*."""
+    path = folder / RECORD
+    return from_plain(RunRecord, json.loads(path.read_text("utf-8"))) if path.exists() else None
+
+
+def write_iteration(folder: Path, record: IterationRecord) -> None:
+    """Store a finished iteration: status.json, metrics.json, report.md and the whole record."""
+    write_json(folder / "status.json", _status(record))
+    write_json(folder / "metrics.json", _metrics(record))
+    write_whole(folder / "report.md", _report(record))
+    _write_failure(folder, record)
+    write_json(folder / RECORD, to_plain(record))  # last: it says that the others are there
+
+
+def read_iteration(folder: Path) -> IterationRecord | None:
+    """Return the finished iteration stored in *folder*, None where it was not finished."""
+    path = folder / RECORD
+    if not path.exists():
+        return None
+    try:
+        return from_plain(IterationRecord, json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError, KeyError) as problem:
+        raise InputProblem(
+            f"{path}: not a stored iteration ({problem}); remove the folder to run it again"
+        ) from None
+
+
+def stored_iterations(campaign: Path) -> Iterator[IterationRecord]:
+    """Yield all finished iterations of *campaign*, by model and number."""
+    found = [path.parent for path in campaign.glob(f"iters/*/iter_*/{RECORD}")]
+    for folder in sorted(found, key=lambda f: (f.parent.name, int(f.name.partition("_")[2]))):
+        record = read_iteration(folder)
+        if record is not None:
+            yield record
+
+
+def _components(record: IterationRecord) -> dict[str, str]:
+    def run(value: RunRecord | None) -> str:
+        return "SKIP" if value is None else "PASS" if value.outcome == "ok" else "FAIL"
+
+    judged = any(verdict.result != "N/A" for verdict in record.verdicts)
+    return {
+        "MUTATE": "PASS" if record.mutation is not None else "FAIL",
+        "PTA_VERIFY": run(record.baseline_run),
+        "MSA_VERIFY": run(record.compare_run),
+        "ANALYSIS": ("FAIL" if record.findings else "PASS") if judged else "SKIP",
+    }
+
+
+def _status(record: IterationRecord) -> dict[str, Any]:
+    components = _components(record)
+    return {
+        "task_type": 6,
+        "iteration": record.iteration,
+        "model": record.model,
+        "overall_status": "FAIL" if "FAIL" in components.values() else "PASS",
+        "status": record.status,
+        "reason": record.reason or "; ".join(record.findings),
+        "components": components,
+        "updated_at": datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
+    }
+
+
+def _metrics(record: IterationRecord) -> dict[str, Any]:
+    by_name = {verdict.name: verdict for verdict in record.verdicts}
+
+    def ok(name: str) -> bool | None:
+        found = by_name.get(name)
+        return None if found is None or found.result == "N/A" else found.result == "OK"
+
+    def difference(name: str) -> float | None:
+        found = by_name.get(name)
+        return None if found is None else found.difference
+
+    plain: dict[str, Any] = {
+        "pta": _side_metrics(record, record.baseline_run),
+        "msa": _side_metrics(record, record.compare_run),
+        "analysis": {
+            "accuracy_ok": ok("accuracy"),
+            "memory_ok": ok("memory"),
+            "perf_ok": ok("performance"),
+            "loss_diff": difference("accuracy"),
+            "memory_diff": difference("memory"),
+            "time_diff": difference("performance"),
+            "issues": list(record.findings),
+        },
+        "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
+        "verdicts": [to_plain(verdict) for verdict in record.verdicts],
+    }
+    result: dict[str, Any] = to_plain(plain)
+    return result
+
+
+def _side_metrics(record: IterationRecord, run: RunRecord | None) -> dict[str, Any]:
+    if run is None:
+        return {"loss": None, "memory": None, "time": None, "error_info": None}
+    metrics = run.metrics
+    return {
+        "loss": metrics.losses[-1][1] if metrics.losses else None,
+        "memory": metrics.memory_mb,
+        "time": run_time_ms(metrics, record.kind),
+        "error_info": to_plain(run.error or run.teardown_error),
+        "losses": metrics.losses,
+        "grad_norms": metrics.grad_norms,
+        "step_time_ms": metrics.step_time_ms,
+        "sources": metrics.sources,
+    }
+
+
+def _report(record: IterationRecord) -> str:
+    lines = [f"# {record.model}, iteration {record.iteration}: {record.status}", ""]
+    if record.reason:
+        lines += [record.reason, ""]
+    lines += ["## Components", ""]
+    lines += [f"- {name}: {value}" for name, value in _components(record).items()]
+    if record.mutation is not None:
+        lines += ["", "## Mutation", ""]
+        lines += [
+            f"- `{edit.path}`: {json.dumps(edit.old)} -> {json.dumps(edit.new)}"
+            for edit in record.mutation.edits
+        ]
+    lines += ["", "## Verdicts", ""]
+    lines += [
+        f"- {v.name}: {v.result}" + (f" ({v.reason})" if v.reason else "") for v in record.verdicts
+    ] or ["- none"]
+    if record.findings:
+        lines += ["", "## Findings", ""]
+        lines += [f"- {finding}" for finding in record.findings]
+    lines += ["", "## Attempts before this one", ""]
+    lines += [f"- {a.number}: {a.verdict}: {a.reason}" for a in record.attempts] or ["- none"]
+    return "\n".join(lines) + "\n"
+
+
+def _write_failure(folder: Path, record: IterationRecord) -> None:
+    components = _components(record)
+    if not record.findings and "FAIL" not in components.values():
+        return
+    flag = " ".join(f"{name}={value}" for name, value in components.items())
+    failed = ", ".join(name for name, value in components.items() if value == "FAIL")
+    reason = record.reason or "; ".join(record.findings)
+    write_whole(folder / "FAILED_FLAG", flag + "\n")
+    write_whole(folder / "failure_info.txt", f"FAILED_COMPONENTS: {failed}\nREASON: {reason}\n")

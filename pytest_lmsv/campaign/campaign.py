@@ -1,0 +1,234 @@
+"""A campaign: all that one pytest session runs, and its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_lmsv.campaign import archive
+from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
+from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
+from pytest_lmsv.campaign.run import Runner
+from pytest_lmsv.campaign.sides import Side, sides
+from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.files import locked, write_json
+from pytest_lmsv.judge.effect import not_reached
+from pytest_lmsv.judge.fairness import unequal_weights
+from pytest_lmsv.judge.findings import Finding, findings, in_gate
+from pytest_lmsv.judge.policy import sentence
+from pytest_lmsv.judge.verdicts import Tolerances, verdicts
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.records import Attempt, Edit, IterationRecord, Mutation, RunRecord
+from pytest_lmsv.settings import Settings
+
+SAME_ON_RESUME = ("seed", "device", "compare", "steps", "mutations", "chain", "adapter_fixes")
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One session's iterations; every method may be called from any xdist worker."""
+
+    settings: Settings
+    models: Mapping[str, ModelSpec]
+    folder: Path
+
+    @cached_property
+    def sides(self) -> tuple[Side, Side]:
+        """The baseline side and the compare side."""
+        return sides(self.settings.compare)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The names of the two sides in texts."""
+        return self.sides[0].label, self.sides[1].label
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """The limits of the verdicts."""
+        settings = self.settings
+        return Tolerances(
+            settings.loss_tolerance, settings.memory_tolerance, settings.time_tolerance
+        )
+
+    def begin(self, versions: Mapping[str, Any]) -> None:
+        """Write campaign.json; with --lmsv-resume check that it is the same experiment.
+
+        Raises InputProblem naming the first setting that differs.
+        """
+        path = self.folder / "campaign.json"
+        wanted = {name: getattr(self.settings, name) for name in SAME_ON_RESUME}
+        spaces = {name: m.space(self.settings.device).digest for name, m in self.models.items()}
+        if path.exists():
+            stored = json.loads(path.read_text("utf-8"))
+            for name, value in wanted.items():
+                if stored["settings"][name] != value:
+                    raise InputProblem(
+                        f"--lmsv-resume {self.folder}: it ran with {name} = "
+                        f"{stored['settings'][name]!r}, now it is {value!r}; give the same"
+                    )
+            for name, digest in spaces.items():
+                if stored["spaces"].get(name, digest) != digest:
+                    raise InputProblem(
+                        f"--lmsv-resume {self.folder}: the mutation space of {name} is another one "
+                        "now; start a new campaign"
+                    )
+            spaces = {**stored["spaces"], **spaces}
+        write_json(
+            path,
+            {
+                "schema": 1,
+                "models": list(self.models),
+                "iters": self.settings.iters,
+                "settings": {
+                    **wanted,
+                    "gate": self.settings.gate,
+                    "loss_tolerance": self.settings.loss_tolerance,
+                    "memory_tolerance": self.settings.memory_tolerance,
+                    "time_tolerance": self.settings.time_tolerance,
+                },
+                "labels": list(self.labels),
+                "spaces": spaces,
+                "versions": versions,
+            },
+        )
+
+    def unmutated(self, runner: Runner, spec: ModelSpec) -> RunRecord:
+        """Return the run of the unmutated configuration, made once per campaign and model.
+
+        Raises EnvironmentProblem, with one reason for all iterations, where it fails.
+        """
+        side = self.sides[0]
+        place = Place(self.folder / "iters" / spec.name / "unmutated", "unmutated")
+        with locked(self.folder / "live" / f"unmutated-{spec.name}.lock"):
+            run = archive.read_run(place.folder)
+            if run is None:
+                place.clear()
+                runner.write_datasets(spec)
+                place.write_inputs(spec.documents(self.settings.device), spec.stack_overrides)
+                try:
+                    run = run_until_settled(runner, spec, side, place)
+                except EnvironmentProblem as problem:
+                    raise EnvironmentProblem(
+                        f"the unmutated configuration of {spec.name}: {problem}", problem.category
+                    ) from None
+                archive.write_run(place.folder, run)
+                if self.settings.save_weights != "always":
+                    place.remove_weights()
+        if run.outcome != "ok":
+            raise EnvironmentProblem(
+                f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
+                f"can be judged: {sentence(run.error)}; log: {place.log(side)}",
+                run.error.category if run.error else None,
+            )
+        return run
+
+    def baseline(
+        self, runner: Runner, spec: ModelSpec, number: int, given: Mutation | None
+    ) -> Filled:
+        """Fill iteration *number* on the baseline side; raises EnvironmentProblem."""
+        unmutated = self.unmutated(runner, spec)
+        source = Source(self._edits_before(spec, number), given)
+        try:
+            return fill(runner, spec, number, self.sides[0], source, unmutated)
+        except EnvironmentProblem as problem:
+            self._store_untested(spec, number, problem)
+            raise
+
+    def compare(self, runner: Runner, spec: ModelSpec, filled: Filled) -> IterationRecord:
+        """Run the compare side, judge both and store the iteration; raises EnvironmentProblem."""
+        side = self.sides[1]
+        number = filled.mutation.iteration
+        try:
+            run = run_until_settled(runner, spec, side, filled.place)
+            unequal = unequal_weights(filled.run, run)
+            if unequal:
+                raise EnvironmentProblem(f"the two sides start unequal: {unequal}", "weights")
+        except EnvironmentProblem as problem:
+            self._store_untested(spec, number, problem, filled)
+            raise
+        record = self.judged(
+            IterationRecord(
+                model=spec.name,
+                iteration=number,
+                mutation=filled.mutation,
+                attempts=filled.attempts,
+                baseline_run=filled.run,
+                compare_run=run,
+                verdicts=(),
+                status="DONE",
+                kind=spec.kind,
+            )
+        )
+        archive.write_iteration(filled.place.folder, record)
+        if self.settings.save_weights == "abnormal" and not self.failing(record):
+            filled.place.remove_weights()
+        return record
+
+    def judged(self, record: IterationRecord) -> IterationRecord:
+        """Return *record* with its verdicts and findings by this session's tolerances."""
+        assert record.baseline_run is not None
+        found = verdicts(
+            record.baseline_run, record.compare_run, record.kind, self.tolerances, self.labels
+        )
+        record = replace(record, verdicts=found)
+        return replace(record, findings=tuple(f.text for f in self.findings(record)))
+
+    def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
+        """Return what is wrong with *record*, whether it is in the gate or not."""
+        lost: tuple[Edit, ...] = ()
+        if record.mutation is not None and record.baseline_run and record.compare_run:
+            lost = not_reached(record.mutation.edits, record.baseline_run, record.compare_run)
+        return findings(record, record.verdicts, lost, self.labels)
+
+    def failing(self, record: IterationRecord) -> tuple[Finding, ...]:
+        """Return the findings of *record* that fail its test."""
+        return in_gate(self.findings(record), self.settings.gate)
+
+    def stored(self, spec: ModelSpec, number: int) -> IterationRecord | None:
+        """Return iteration *number* where an earlier session of this campaign finished it."""
+        record = archive.read_iteration(iteration_folder(self.folder, spec.name, number))
+        return None if record is None or record.status != "DONE" else self.judged(record)
+
+    def _edits_before(self, spec: ModelSpec, number: int) -> tuple[Edit, ...]:
+        """Return what a chained iteration starts from: the last valid mutation before it."""
+        if not self.settings.chain:
+            return ()
+        for earlier in range(number - 1, 0, -1):
+            record = archive.read_iteration(iteration_folder(self.folder, spec.name, earlier))
+            if record is not None and record.status == "DONE" and record.mutation is not None:
+                return record.mutation.edits
+        return ()
+
+    def _discarded(self, spec: ModelSpec, number: int) -> tuple[Attempt, ...]:
+        folders = (
+            failed_folder(self.folder, spec.name, number, attempt)
+            for attempt in range(1, self.settings.attempts + 1)
+        )
+        return tuple(a for a in map(archive.read_attempt, folders) if a is not None)
+
+    def _store_untested(
+        self,
+        spec: ModelSpec,
+        number: int,
+        problem: EnvironmentProblem,
+        filled: Filled | None = None,
+    ) -> None:
+        archive.write_iteration(
+            iteration_folder(self.folder, spec.name, number),
+            IterationRecord(
+                model=spec.name,
+                iteration=number,
+                mutation=filled.mutation if filled else None,
+                attempts=filled.attempts if filled else self._discarded(spec, number),
+                baseline_run=filled.run if filled else None,
+                compare_run=None,
+                verdicts=(),
+                status="ENVIRONMENT",
+                reason=str(problem),
+                kind=spec.kind,
+            ),
+        )

@@ -1,0 +1,154 @@
+"""One iteration (DESIGN 4): draw, and run the baseline side until a mutation is valid."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_lmsv.campaign import archive
+from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
+from pytest_lmsv.campaign.run import Runner
+from pytest_lmsv.campaign.sides import Side
+from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.judge.effect import has_effect
+from pytest_lmsv.judge.policy import next_step, sentence
+from pytest_lmsv.judge.verdicts import has_finite_loss
+from pytest_lmsv.mutation import apply, draw
+from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.records import Attempt, Edit, Mutation, RunRecord
+
+SPACE_LEFT_MB = 64
+"""With less free space than this, a second failure is put down to the disk."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """An iteration whose baseline side ran with a valid mutation that has effect."""
+
+    place: Place
+    mutation: Mutation
+    attempts: tuple[Attempt, ...]
+    run: RunRecord
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the mutations of an iteration come from."""
+
+    before: tuple[Edit, ...] = ()
+    """With --lmsv-chain the edits of the iteration before, which every attempt starts from."""
+    given: Mutation | None = None
+    """A stored mutation to run again, instead of drawing."""
+
+
+def fill(
+    runner: Runner,
+    spec: ModelSpec,
+    number: int,
+    side: Side,
+    source: Source,
+    unmutated: RunRecord,
+) -> Filled:
+    """Run the baseline side until a mutation fills iteration *number*.
+
+    Raises EnvironmentProblem where the environment is to blame, or where all attempts are used up.
+    """
+    settings = runner.settings
+    place = Place(iteration_folder(runner.campaign, spec.name, number), f"iter{number}")
+    attempts: list[Attempt] = []
+    for attempt in range(1, settings.attempts + 1):
+        aside = failed_folder(runner.campaign, spec.name, number, attempt)
+        stored = archive.read_attempt(aside)
+        if stored is not None:  # a resumed campaign knows how this one ended
+            attempts.append(stored)
+            continue
+        mutation = source.given or _drawn(runner, spec, number, attempt, source)
+        place.clear()
+        archive.write_mutation(place.folder, mutation)
+        documents = apply.apply(spec.documents(settings.device), mutation.edits)
+        place.write_inputs(documents, spec.stack_overrides)
+        run = run_until_settled(runner, spec, side, place)
+        discarded = _discard(mutation, run, unmutated, number=attempt, folder=aside)
+        if discarded is None:
+            return Filled(place, mutation, tuple(attempts), run)
+        archive.write_attempt(place.folder, discarded, run)
+        if settings.save_weights != "always":
+            place.remove_weights()
+        place.set_aside(aside)
+        attempts.append(discarded)
+        if source.given:
+            break
+    reasons = "; ".join(f"attempt {a.number} {a.verdict}: {a.reason}" for a in attempts)
+    raise EnvironmentProblem(
+        f"no valid mutation for {spec.name} iteration {number} in {len(attempts)} attempts: "
+        f"{reasons}"
+    )
+
+
+def run_until_settled(runner: Runner, spec: ModelSpec, side: Side, place: Place) -> RunRecord:
+    """Run *side*, once more where that may help (DESIGN 5.3), and return the run that counts.
+
+    Raises EnvironmentProblem where the environment is to blame.
+    """
+    tries = 1
+    while True:
+        run = runner.run(spec, side, place)
+        if run.outcome == "ok":
+            return run
+        step = next_step(run, tries, _resources_gone(runner.campaign))
+        if step == "final":
+            return run
+        if step == "environment":
+            category = run.error.category if run.error else None
+            raise EnvironmentProblem(
+                f"{side.label} could not run: {sentence(run.error)}; log: {place.log(side)}",
+                category,
+            )
+        _keep_first_try(place, side)
+        tries += 1
+
+
+def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, source: Source) -> Mutation:
+    settings = runner.settings
+    home = spec.documents(settings.device)
+    mutation = draw.draw(
+        spec,
+        settings.device,
+        seed=settings.seed,
+        iteration=number,
+        attempt=attempt,
+        count=settings.mutations,
+        base=apply.apply(home, source.before) if source.before else None,
+        only_fitting_checkpoint=settings.load_path is not None,
+    )
+    # Stored relative to the model's own documents, so that each can be repeated alone.
+    return replace(mutation, edits=apply.merge(source.before, mutation.edits))
+
+
+def _discard(
+    mutation: Mutation, run: RunRecord, unmutated: RunRecord, *, number: int, folder: Path
+) -> Attempt | None:
+    """Return why this attempt does not count, None where it does."""
+    if run.outcome != "ok":
+        return Attempt(number, "invalid", sentence(run.error), str(folder))
+    if not has_finite_loss(run):
+        return Attempt(number, "invalid", "its loss is NaN or infinite (numeric_nan)", str(folder))
+    if not has_effect(mutation.edits, run, unmutated):
+        reason = "the edits show neither in the echo, parameter count, loss nor grad norm"
+        return Attempt(number, "no effect", reason, str(folder))
+    return None
+
+
+def _keep_first_try(place: Place, side: Side) -> None:
+    """Keep the log of a run that is tried again, so that the second one starts a new file."""
+    log = place.log(side)
+    if log.exists():
+        log.rename(log.with_name(f"{log.stem}_try1{log.suffix}"))
+
+
+def _resources_gone(folder: Path) -> str | None:
+    free = shutil.disk_usage(folder).free
+    if free < SPACE_LEFT_MB * 1024 * 1024:
+        return f"{folder} has {free // (1024 * 1024)} MB left"
+    return None

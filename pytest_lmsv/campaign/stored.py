@@ -1,0 +1,66 @@
+"""Records as JSON and back: what is stored of an iteration is all of it.
+
+NaN and infinities are the strings of DESIGN 6.2, since JSON has no word for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_plain(value: Any) -> Any:
+    """Return *value*, a record, as what JSON can hold."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return number_word(value)
+    return value
+
+
+def number_word(value: float) -> str:
+    """Return the string that stands for a NaN or an infinity."""
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def from_plain(kind: type[T], plain: Any) -> T:
+    """Return the record of type *kind* that :func:`to_plain` wrote; unknown fields are left out.
+
+    Raises TypeError or KeyError where *plain* was not written from such a record.
+    """
+    result: T = _restore(kind, plain)
+    return result
+
+
+def _restore(kind: Any, plain: Any) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if plain is None:
+            return None
+        return _restore(next(item for item in arguments if item is not type(None)), plain)
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind)
+        known = {f.name: f for f in dataclasses.fields(kind)}
+        assert isinstance(kind, type)
+        return kind(**{k: _restore(hints[k], v) for k, v in plain.items() if k in known})
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_restore(arguments[0], item) for item in plain)
+        return tuple(_restore(a, item) for a, item in zip(arguments, plain, strict=True))
+    if origin is not None and origin is not Literal and issubclass(origin, Mapping):
+        return {key: _restore(arguments[1], item) for key, item in plain.items()}
+    if kind is float:
+        return WORDS[plain] if isinstance(plain, str) else float(plain)
+    return plain

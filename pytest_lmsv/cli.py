@@ -1,0 +1,110 @@
+"""The `lmsv` command (DESIGN 6.2). Each word hands over to the part that does the work."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+
+HELP = """\
+lmsv: compare multimodal models on two software stacks, PTA and MSA
+
+  lmsv                     ask for the configuration, then run it (conf, then do)
+  lmsv conf                ask for the settings and write config.json
+  lmsv do [PYTEST-ARGS]    run what config.json says, by way of pytest; its exit status
+  lmsv setup cpu           make the two CPU environments ahead of time
+  lmsv doctor              check this machine; exit 1 if anything would stop a campaign
+  lmsv parse LOG...        what the log analysis reads in these files
+  lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
+  lmsv help                this page
+
+`lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status; bad input is one line and 2."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    command = words.pop(0) if words else ""
+    try:
+        if command in ("help", "--help", "-h"):
+            print(HELP, end="")
+            return 0
+        if command not in COMMANDS:
+            raise InputProblem(
+                f"lmsv: no command {command!r}; one of {', '.join(n for n in COMMANDS if n)}, help"
+            )
+        return COMMANDS[command](words)
+    except (InputProblem, EnvironmentProblem) as problem:
+        print(f"ERROR: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _conf_then_do(words: list[str]) -> int:
+    return _conf(words) or _do([])
+
+
+def _conf(words: list[str]) -> int:
+    from pytest_lmsv.task6_config import conf
+
+    return conf.main(words)
+
+
+def _do(words: list[str]) -> int:
+    from pytest_lmsv import task6_config
+
+    path = Path("config.json")
+    if not any(word.startswith("--lmsv-config") for word in words):
+        if not (path.is_file() and task6_config.is_task6(path)):
+            raise InputProblem(
+                "lmsv do: no config.json with tasks in this folder; write one with `lmsv conf`, or "
+                "name one with --lmsv-config FILE"
+            )
+        words = [f"--lmsv-config={path}", *words]
+    return _pytest(words)
+
+
+def _repro(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        raise InputProblem("lmsv repro: give the mutation.json of the iteration to run again")
+    return _pytest([f"--lmsv-replay={words[0]}", *words[1:]])
+
+
+def _pytest(words: list[str]) -> int:
+    """Become pytest, so that signals and the exit status are its own."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *words])
+
+
+def _setup(words: list[str]) -> int:
+    from pytest_lmsv.launch import setup
+
+    return setup.main(words)
+
+
+def _doctor(words: list[str]) -> int:
+    from pytest_lmsv import doctor
+
+    return doctor.main(words)
+
+
+def _parse(words: list[str]) -> int:
+    from pytest_lmsv.logs import command
+
+    return command.main(words)
+
+
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "": _conf_then_do,
+    "conf": _conf,
+    "do": _do,
+    "setup": _setup,
+    "doctor": _doctor,
+    "parse": _parse,
+    "repro": _repro,
+}

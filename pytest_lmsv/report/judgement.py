@@ -1,0 +1,115 @@
+"""What decides whether a test passes (DESIGN 5.4, 5.5): the gate, and the bugs that are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.place import iteration_folder
+from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
+from pytest_lmsv.fixtures import VerdictError
+from pytest_lmsv.judge.findings import MUTATION, Finding, first_line
+from pytest_lmsv.judge.known_bugs import KnownBug
+from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
+
+
+@dataclass
+class Judgement:
+    """One iteration's verdicts, and the checks that a test makes of them."""
+
+    campaign: Campaign
+    record: IterationRecord
+    expected: tuple[KnownBug, ...]
+    _failed: list[str] = field(default_factory=list)
+
+    def verdict(self, name: str) -> Verdict:
+        """Return the verdict called *name*: accuracy, memory or performance."""
+        return next(verdict for verdict in self.record.verdicts if verdict.name == name)
+
+    @property
+    def accuracy(self) -> Verdict:
+        """Of the losses."""
+        return self.verdict("accuracy")
+
+    @property
+    def memory(self) -> Verdict:
+        """Of the peaks of memory."""
+        return self.verdict("memory")
+
+    @property
+    def performance(self) -> Verdict:
+        """Of the times."""
+        return self.verdict("performance")
+
+    def check(self, name: str, holds: bool) -> None:
+        """Remember that *name* does not hold; nothing is raised before :meth:`conclude`."""
+        if not holds:
+            self._failed.append(name)
+
+    def conclude(self) -> None:
+        """End the test by what was checked.
+
+        Raises KnownBug where expected bugs cover every failed check of the gate, VerdictError
+        where they do not.
+        """
+        failing = self.failing()
+        if not failing:
+            return
+        covering = [self._covering(finding) for finding in failing]
+        text = first_line(failing, self.record.verdicts, self.campaign.labels)
+        if all(bug is not None for bug in covering):
+            names = sorted({bug.id for bug in covering if bug is not None})
+            raise KnownBugHappened(f"{', '.join(names)}: {text}")
+        raise VerdictError("\n".join([text, *self.details()]))
+
+    @property
+    def lost_edits(self) -> tuple[Finding, ...]:
+        """The edits that show in the baseline's echo and not in the compare side's."""
+        return tuple(f for f in self.campaign.findings(self.record) if f.name == MUTATION)
+
+    def failing(self) -> tuple[Finding, ...]:
+        """Return the findings of the gate among the failed checks."""
+        return tuple(f for f in self.campaign.failing(self.record) if f.name in self._failed)
+
+    def details(self) -> list[str]:
+        """Return the lines under the first one: the mutation, the figures, how to repeat."""
+        record, labels = self.record, self.campaign.labels
+        assert record.mutation is not None
+        folder = iteration_folder(self.campaign.folder, record.model, record.iteration)
+        lines = ["mutation:"]
+        lines += [f"  {edit.path}: {edit.old!r} -> {edit.new!r}" for edit in record.mutation.edits]
+        for run, label in zip((record.baseline_run, record.compare_run), labels, strict=True):
+            if run is not None:
+                lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
+        lines += _error_lines(record.compare_run)
+        lines.append(f"repeat: pytest --lmsv-replay={folder / 'mutation.json'}")
+        return lines
+
+    def _covering(self, finding: Finding) -> KnownBug | None:
+        return next((bug for bug in self.expected if covers(bug, finding)), None)
+
+
+def covers(bug: KnownBug, finding: Finding) -> bool:
+    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
+    if finding.error is not None:
+        return bug.signature is not None and finding.error.known_bug == bug.id
+    if finding.verdict is None or bug.verdict != finding.verdict.name:
+        return False
+    return bug.limit is None or relative(finding.verdict) < bug.limit
+
+
+def relative(verdict: Verdict) -> float:
+    """Return the difference of *verdict* relative to the baseline; infinite without a figure."""
+    if verdict.difference is None:
+        return math.inf
+    if verdict.unit == "relative":
+        return verdict.difference
+    return verdict.difference / verdict.baseline if verdict.baseline else math.inf
+
+
+def _error_lines(run: RunRecord | None) -> list[str]:
+    if run is None or run.error is None or not run.error.line:
+        return []
+    place = f", line {run.error.line_number}" if run.error.line_number else ""
+    return [f"root error{place}: {run.error.line}"]

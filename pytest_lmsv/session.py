@@ -1,0 +1,308 @@
+"""What one pytest session knows: its settings, its models and its campaign, each made once."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_lmsv import catalog, data
+from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.place import new_campaign_folder
+from pytest_lmsv.campaign.run import find_launcher
+from pytest_lmsv.campaign.sides import sides
+from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.known_bugs import KnownBug
+from pytest_lmsv.launch import ascend, devices, installed, npus, pins
+from pytest_lmsv.mutation import apply, draw
+from pytest_lmsv.options import OPTIONS, Option, path
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.records import Mutation, Stack
+from pytest_lmsv.settings import Settings, Source, resolve
+
+SETTINGS = pytest.StashKey[Settings]()
+MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
+BUGS = pytest.StashKey[tuple[KnownBug, ...]]()
+REPLAYED = pytest.StashKey[Mutation | None]()
+CAMPAIGN = pytest.StashKey[Campaign]()
+WARNINGS = pytest.StashKey[tuple[str, ...]]()
+"""What is odd in the configuration file that was read."""
+SAY = pytest.StashKey[Callable[[str], None]]()
+"""How the session tells a person something in the middle of a test, while output is captured."""
+
+BROKEN_DISTRIBUTIONS = {
+    "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
+    "loadscope": "pytest-xdist's loadscope runs a test again and again when a worker dies",
+}
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Return the session's settings; raises InputProblem for the first wrong value."""
+    if SETTINGS not in config.stash:
+        command_line = {o.field: config.getoption(o.ini, None) for o in OPTIONS if not o.ini_only}
+        ini = {o.field: _ini(config, o) for o in OPTIONS}
+        sources = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
+        named = command_line["config"] or ini["config"]
+        if named is not None:
+            sources.insert(
+                1, _file(config, config.rootpath / Path(named).expanduser(), "--lmsv-config")
+            )
+        else:
+            found = config.rootpath / "config.json"
+            if found.is_file() and _is_task6(found):
+                sources.append(_file(config, found, "config.json", with_models=False))
+        config.stash[SETTINGS] = resolve(config.rootpath, sources)
+    return config.stash[SETTINGS]
+
+
+def _ini(config: pytest.Config, option: Option) -> Any:
+    try:
+        return config.getini(option.ini)
+    except (TypeError, ValueError, pytest.UsageError) as problem:
+        raise InputProblem(f"ini {option.ini}: {problem}; give {option.parse.__doc__}") from None
+
+
+def _file(config: pytest.Config, path: Path, label: str, with_models: bool = True) -> Source:
+    """Return the settings in Task6's config.json, or the same keys as YAML, at *path*.
+
+    A file found by itself never says which models a bare ``pytest`` runs (DESIGN 6.1).
+    """
+    from pytest_lmsv import task6_config
+
+    read = task6_config.read(path)
+    if read.multi_node is not None and read.multi_node.enabled:
+        raise InputProblem(
+            f"{path}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
+            "to false"
+        )
+    values = dict(read.settings())
+    config.stash[WARNINGS] = read.warnings
+    if not with_models:
+        values.pop("model", None)
+    return Source(values, lambda o: read.places.get(o.field, f"{label} {path}: {o.field}"))
+
+
+def _is_task6(path: Path) -> bool:
+    from pytest_lmsv import task6_config
+
+    return task6_config.is_task6(path)
+
+
+def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
+    """Return the models that this session tests, in the order that they were named."""
+    if MODELS not in config.stash:
+        known = known_models(config)
+        settings = settings_of(config)
+        replayed = replayed_mutation(config)
+        if replayed is not None:
+            names: tuple[str, ...] = (replayed.model,)
+        elif settings.model == ("all",):
+            names = tuple(n for n, spec in known.items() if settings.device in spec.devices)
+        else:
+            names = settings.model
+        chosen = [catalog.find(known, name) for name in names]
+        for spec in chosen:
+            if settings.device not in spec.devices:
+                raise InputProblem(
+                    f"--model: {spec.name} has no documents for {settings.device}, only for "
+                    f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
+                )
+        config.stash[MODELS] = {spec.name: spec for spec in chosen}
+    return config.stash[MODELS]
+
+
+def known_models(config: pytest.Config) -> Mapping[str, ModelSpec]:
+    """Return all models that can be named here."""
+    return catalog.load(_config_folders(config))
+
+
+def _config_folders(config: pytest.Config) -> list[Path]:
+    """Return the folders of models, the last the strongest: packaged, project, plugins, ini."""
+    given = config.hook.pytest_lmsv_config_dirs(config=config)
+    further = [Path(path) for paths in given for path in paths]
+    own = config.rootpath / "mm_configs"
+    folders = [data.mm_configs(), *([own] if own.is_dir() else []), *further]
+    folders += settings_of(config).config_dirs
+    return list(dict.fromkeys(folder.resolve() for folder in folders))
+
+
+def bugs_of(config: pytest.Config) -> tuple[KnownBug, ...]:
+    """Return the entries of every known_bugs.yaml beside the models."""
+    if BUGS not in config.stash:
+        paths = [folder / "known_bugs.yaml" for folder in _config_folders(config)]
+        config.stash[BUGS] = known_bugs.load(tuple(path for path in paths if path.is_file()))
+    return config.stash[BUGS]
+
+
+def expected_bugs(config: pytest.Config, model: str) -> tuple[KnownBug, ...]:
+    """Return the known bugs that a test of *model* is expected to end with (DESIGN 5.5)."""
+    settings = settings_of(config)
+    stack = settings.sides[1]
+    if stack != "msa":
+        return ()
+    return known_bugs.expected(
+        bugs_of(config),
+        model=model,
+        stack=stack,
+        device=settings.device,
+        versions=versions_of(config, stack),
+        adapter_fixes=settings.adapter_fixes,
+    )
+
+
+def versions_of(config: pytest.Config, stack: Stack) -> Mapping[str, str]:
+    """Return the versions of *stack*'s packages without starting anything."""
+    settings = settings_of(config)
+    named = settings.pta_env if stack == "pta" else settings.msa_env
+    if settings.device == "cpu":
+        return installed.versions(Path(named)) if named else pins.pinned(stack)
+    try:
+        return ascend.environment(stack, named).versions
+    except EnvironmentProblem:  # unreadable: an entry limited by versions then applies
+        return {}
+
+
+def replayed_mutation(config: pytest.Config) -> Mutation | None:
+    """Return the mutation of --lmsv-replay, None without it."""
+    if REPLAYED not in config.stash:
+        path = settings_of(config).replay
+        config.stash[REPLAYED] = (
+            None if path is None else apply.from_json(data.read_json(path), str(path))
+        )
+    return config.stash[REPLAYED]
+
+
+def check(config: pytest.Config) -> None:
+    """Find all bad input that can be found before any run; raises InputProblem for the first."""
+    _check_root(config)
+    if not models_of(config):
+        raise InputProblem(
+            f"--lmsv-config {settings_of(config).config}: no MODEL_NAME in it, and no --model; "
+            "give one"
+        )
+    for model in models_of(config).values():
+        expected_bugs(config, model.name)
+        settings, given = settings_of(config), replayed_mutation(config)
+        if given is not None:
+            apply.apply(model.documents(settings.device), given.edits)
+        elif not hasattr(config, "workerinput"):
+            draw.mutations(
+                model,
+                count=settings.mutations,
+                device=settings.device,
+                only_fitting_checkpoint=settings.load_path is not None,
+            )
+        for side in sides(settings_of(config).compare):
+            find_launcher(settings_of(config), side, model)
+    _check_xdist(config)
+
+
+def _check_root(config: pytest.Config) -> None:
+    """Refuse a session that pytest began in the folder of an option's value.
+
+    Before plugins are loaded pytest takes ``--lmsv-output DIR`` for a test path where DIR exists,
+    and looks for the project's ini there.
+    """
+    words, here = config.invocation_params.args, config.invocation_params.dir
+    if config.inipath is not None and here.is_relative_to(config.inipath.parent):
+        return
+    flags = {flag for option in OPTIONS for flag in option.flags if option.parse is path}
+    for flag, value in pairwise(words):
+        place = here / str(value)
+        if flag in flags and place.exists() and not place.is_relative_to(here):
+            raise InputProblem(
+                f"{flag} {value}: pytest took the path for a test's and looked for the project "
+                f"there ({config.rootpath}); write {flag}={value}"
+            )
+
+
+def _check_xdist(config: pytest.Config) -> None:
+    asked = config.getoption("numprocesses", None)
+    if not asked or hasattr(config, "workerinput"):
+        return
+    if config.option.dist in BROKEN_DISTRIBUTIONS:
+        raise InputProblem(
+            f"--dist {config.option.dist}: {BROKEN_DISTRIBUTIONS[config.option.dist]}; give "
+            "--dist worksteal"
+        )
+    if config.option.dist == "load" and "--dist" not in " ".join(config.invocation_params.args):
+        config.option.dist = "worksteal"
+    if settings_of(config).chain:
+        raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
+    devices.slots(asked, len(device_sets(config)))
+
+
+def workers(config: pytest.Config) -> int:
+    """Return how many workers ``-n auto`` is: as many as there are device sets.
+
+    On cpu half the cores, since msrun keeps one busy.
+    """
+    if settings_of(config).device == "npu":
+        return len(device_sets(config))
+    return devices.slots("auto", devices.cores())
+
+
+def campaign_of(config: pytest.Config) -> Campaign:
+    """Return the session's campaign; on an xdist worker the one that the controller began."""
+    if CAMPAIGN not in config.stash:
+        settings, models = settings_of(config), models_of(config)
+        given: str | None = getattr(config, "workerinput", {}).get("lmsv_campaign")
+        if given is not None:
+            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given))
+        elif settings.resume is not None:
+            if not (settings.resume / "campaign.json").is_file():
+                raise InputProblem(
+                    f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of "
+                    "a campaign"
+                )
+            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume)
+        else:
+            folder = new_campaign_folder(settings.output)
+            config.stash[CAMPAIGN] = Campaign(settings, models, folder)
+    return config.stash[CAMPAIGN]
+
+
+def begin_campaign(config: pytest.Config) -> Campaign:
+    """Make the campaign's folder and write campaign.json, before any run."""
+    campaign = campaign_of(config)
+    stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
+    campaign.begin({"python": platform.python_version(), "host": platform.node(), **stacks})
+    return campaign
+
+
+def run_numbers(config: pytest.Config) -> list[tuple[str, int]]:
+    """Return model and number of every iteration of the session."""
+    replayed = replayed_mutation(config)
+    if replayed is not None:
+        return [(replayed.model, max(1, replayed.iteration))]
+    iters = settings_of(config).iters
+    return [(model, n) for model in models_of(config) for n in range(1, iters + 1)]
+
+
+def worker_name(config: pytest.Config) -> str:
+    """Return xdist's name of this worker, ``main`` without xdist."""
+    name: str = getattr(config, "workerinput", {}).get("workerid", "main")
+    return name
+
+
+def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
+    """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
+    if settings_of(config).device == "cpu":
+        return devices.cpu_sets(devices.cores())
+    size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
+    return devices.npu_sets(npus.visible(), size)
+
+
+def say(config: pytest.Config) -> Callable[[str], None]:
+    """Return how this process tells a person something in the middle of a test."""
+    return config.stash.get(SAY, _to_stderr)
+
+
+def _to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,98 @@
+"""Runs the cpu networks in a stack's environment, for the tests beside this file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_lmsv import catalog, data
+from pytest_lmsv.mutation import pointer
+from pytest_lmsv.mutation.apply import arguments
+
+if TYPE_CHECKING:
+    from pytest_lmsv.launch.environments import StackEnvironment
+
+LAUNCHERS = data.launchers()
+COGVIDEOX = catalog.load([data.mm_configs()])["cogvideox"]
+
+
+def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The unmutated documents of cpu with *changes*, by JSON Pointer."""
+    documents = COGVIDEOX.documents("cpu")
+    for path, value in changes.items():
+        pointer.put(documents, path, value)
+    return documents
+
+
+def curves(
+    environment: StackEnvironment,
+    folder: Path,
+    configurations: Iterable[Mapping[str, Any]],
+    *,
+    steps: int = 5,
+    seed: int = 43,
+) -> list[dict[str, Any]]:
+    """What each of *configurations* gives when trained, all in one process of *environment*."""
+    jobs = [{"documents": each, "steps": steps, "seed": seed} for each in configurations]
+    file = folder / "jobs.jsonl"
+    file.write_text("\n".join(map(json.dumps, jobs)), encoding="utf-8")
+    done = environment.run(
+        [LAUNCHERS / "cpu" / "curves.py", file],
+        env={"LMSV_STACK": environment.stack, "LMSV_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) == len(jobs)
+    return lines
+
+
+def launched(
+    environment: StackEnvironment, folder: Path, changes: Mapping[str, Any], **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """One run of *changes* by the launcher, in *folder*; its record lies there afterwards."""
+    folder.mkdir()
+    documents = changed(changes)
+    for name in ("model", "data"):
+        (folder / f"{name}.json").write_text(json.dumps(documents[name]), encoding="utf-8")
+    tokens = "\n".join(arguments(documents["args"]))
+    (folder / "args.txt").write_text(f"{tokens}\n", encoding="utf-8")
+    contract = {
+        "LMSV_DEVICE": "cpu",
+        "LMSV_RUN_ID": folder.name,
+        "LMSV_RUN_DIR": str(folder),
+        "LMSV_ENV": str(environment.path),
+        "MM_MODEL": str(folder / "model.json"),
+        "MM_DATA": str(folder / "data.json"),
+        "LMSV_ARGS": str(folder / "args.txt"),
+    }
+    return subprocess.run(
+        ["bash", LAUNCHERS / f"{environment.stack}_cogvideox.sh"],
+        env={**environment.variables(), **contract, **variables},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def steps(folder: Path, rank: int = 0) -> list[dict[str, Any]]:
+    """The step records that a run left in *folder*."""
+    text = (folder / "record" / f"steps_{rank}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def completion(folder: Path, rank: int = 0) -> dict[str, Any]:
+    """The completion record that a run left in *folder*."""
+    text = (folder / "record" / f"rank_{rank}.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def relative(one: Iterable[float], other: Iterable[float]) -> float:
+    """The greatest relative difference of two curves of the same length."""
+    return max(abs(a - b) / max(abs(a), 1e-30) for a, b in zip(one, other, strict=True))
