@@ -78,13 +78,6 @@ def test_the_default_folder_is_in_the_users_cache(monkeypatch: pytest.MonkeyPatc
     assert environments.default_folder() == Path.home() / ".cache/pytest-lmsv/envs"
 
 
-def test_the_first_use_is_announced_with_its_size(tmp_path: Path) -> None:
-    assert environments.announcement(["pta", "msa"], tmp_path) == (
-        f"first use: the environment of PTA and of MSA will be made in {tmp_path} (3.8 GB on disk, "
-        "1.1 GB to download); `lmsv setup cpu` does it ahead of time"
-    )
-
-
 def test_a_damaged_record_is_no_environment(tmp_path: Path) -> None:
     place = tmp_path / "pta-000000000000"
     place.mkdir()
