@@ -263,6 +263,13 @@ OPTIONS: tuple[Option, ...] = (
         metavar="never|abnormal|always",
     ),
     _option(
+        "shared_randomness",
+        _switch,
+        False,
+        "npu: noise, time steps and dropout from one NumPy stream on both stacks (off)",
+        metavar="on|off",
+    ),
+    _option(
         "adapter_fixes",
         _switch,
         True,

@@ -9,10 +9,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+import yaml
 
 from pytest_lmsv import data
 from pytest_lmsv.launch.pins import PINS
+from pytest_lmsv.mutation import draw
+from pytest_lmsv.report import (
+    collection,
+    html,
+    judgement,
+    operations,
+    properties,
+    stacks,
+    terminal,
+)
+
+# What a session imports on its way: pytester drops modules that a session in this process brought,
+# and a second import of the same one beside the first confuses yaml and hypothesis.
+SESSION_PARTS = (
+    collection,
+    html,
+    judgement,
+    operations,
+    properties,
+    stacks,
+    terminal,
+    draw,
+    yaml,
+    hypothesis,
+)
 
 TOY_RUN = Path(__file__).with_name("toy_run.py")
 LAUNCHER = """\
@@ -54,16 +81,17 @@ class Toy:
         self.monkeypatch.setenv("TOY_BEHAVIOUR", str(path))
 
     def run(self, *arguments: str, models: str = "toy", iters: int = 2) -> pytest.RunResult:
-        """Run pytest with the toy model."""
-        return self.pytester.runpytest_subprocess(
-            "-p",
-            "no:cacheprovider",
-            f"--model={models}",
-            f"--iters={iters}",
-            "--lmsv-steps=2",
-            *arguments,
-            timeout=120,
-        )
+        """Run pytest with the toy model, in this process: its runs are processes all the same."""
+        return self.pytester.runpytest_inprocess(*self._words(models, iters), *arguments)
+
+    def start(self, *arguments: str, models: str = "toy", iters: int = 2) -> pytest.RunResult:
+        """Run pytest with the toy model in a process of its own, as a user does."""
+        words = self._words(models, iters)
+        return self.pytester.runpytest_subprocess(*words, *arguments, timeout=120)
+
+    def _words(self, models: str, iters: int) -> list[str]:
+        words = ["-p", "no:cacheprovider", f"--model={models}", f"--iters={iters}"]
+        return [*words, "--lmsv-steps=2"]
 
     @property
     def campaign(self) -> Path:
