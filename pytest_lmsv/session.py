@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import ascend, devices, installed, npus, pins
 from pytest_lmsv.mutation import apply, draw
-from pytest_lmsv.options import OPTIONS, Option
+from pytest_lmsv.options import OPTIONS, Option, path
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
@@ -179,6 +180,7 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
 
 def check(config: pytest.Config) -> None:
     """Find all bad input that can be found before any run; raises InputProblem for the first."""
+    _check_root(config)
     if not models_of(config):
         raise InputProblem(
             f"--lmsv-config {settings_of(config).config}: no MODEL_NAME in it, and no --model; "
@@ -199,6 +201,25 @@ def check(config: pytest.Config) -> None:
         for side in sides(settings_of(config).compare):
             find_launcher(settings_of(config), side, model)
     _check_xdist(config)
+
+
+def _check_root(config: pytest.Config) -> None:
+    """Refuse a session that pytest began in the folder of an option's value.
+
+    Before plugins are loaded pytest takes ``--lmsv-output DIR`` for a test path where DIR exists,
+    and looks for the project's ini there.
+    """
+    words, here = config.invocation_params.args, config.invocation_params.dir
+    if config.inipath is not None and here.is_relative_to(config.inipath.parent):
+        return
+    flags = {flag for option in OPTIONS for flag in option.flags if option.parse is path}
+    for flag, value in pairwise(words):
+        place = here / str(value)
+        if flag in flags and place.exists() and not place.is_relative_to(here):
+            raise InputProblem(
+                f"{flag} {value}: pytest took the path for a test's and looked for the project "
+                f"there ({config.rootpath}); write {flag}={value}"
+            )
 
 
 def _check_xdist(config: pytest.Config) -> None:

@@ -6,40 +6,30 @@ import json
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
-import yaml
 
 from pytest_lmsv import data
 from pytest_lmsv.launch.pins import PINS
-from pytest_lmsv.mutation import draw
-from pytest_lmsv.report import (
-    collection,
-    html,
-    judgement,
-    operations,
-    properties,
-    stacks,
-    terminal,
-)
 
 # What a session imports on its way: pytester drops modules that a session in this process brought,
 # and a second import of the same one beside the first confuses yaml and hypothesis.
-SESSION_PARTS = (
-    collection,
-    html,
-    judgement,
-    operations,
-    properties,
-    stacks,
-    terminal,
-    draw,
-    yaml,
-    hypothesis,
-)
+SESSION_PARTS = [
+    import_module(name)
+    for name in (
+        "hypothesis",
+        "yaml",
+        "pytest_lmsv.session",
+        "pytest_lmsv.mutation.draw",
+        *(
+            f"pytest_lmsv.report.{part}"
+            for part in ("collection", "html", "judgement", "properties", "stacks", "terminal")
+        ),
+    )
+]
 
 TOY_RUN = Path(__file__).with_name("toy_run.py")
 LAUNCHER = """\

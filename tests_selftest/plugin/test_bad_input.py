@@ -141,3 +141,11 @@ def test_a_test_without_models_is_skipped_with_a_hint(toy: Toy, packaged_test: P
     result = toy.pytester.runpytest_inprocess(str(packaged_test), "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*no models asked for*pytest --model cogvideox*"])
+
+
+def test_a_path_that_pytest_takes_for_a_test_is_refused(toy: Toy, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    result = toy.start("--lmsv-output", str(other))
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"ERROR: --lmsv-output {other}: *write --lmsv-output={other}"])

@@ -49,7 +49,7 @@ def test_a_wrong_loss_fails_with_a_sentence_and_the_way_to_repeat_it(toy: Toy) -
         ["*accuracy NG: MSA's loss * differs from PTA's * by 20.00 % (loss of step 2)*"]
     )
     mutation = toy.campaign / "iters" / "toy" / "iter_1" / "mutation.json"
-    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay {mutation}"])
+    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay={mutation}"])
     assert "Traceback" not in result.stdout.str()
     (case,) = properties(toy.pytester.path / "junit.xml")
     assert (case["lmsv.accuracy"], case["lmsv.accuracy.diff"][:3]) == ("NG", "0.2")
