@@ -25,8 +25,8 @@ def check(config: pytest.Config) -> None:
     _check_root(config)
     if not session.models_of(config):
         raise InputProblem(
-            f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no --model; "
-            "give one"
+            f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no "
+            "--model; give one"
         )
     for model in session.models_of(config).values():
         session.expected_bugs(config, model.name)
