@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_lmsv.options import OPTIONS, VERDICTS, Option
+from pytest_lmsv.option_values import VERDICTS
+from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Device, Stack
 
