@@ -103,7 +103,7 @@ def _components(record: IterationRecord) -> dict[str, str]:
         "MUTATE": "PASS" if record.mutation is not None else "FAIL",
         "PTA_VERIFY": run(record.baseline_run),
         "MSA_VERIFY": run(record.compare_run),
-        "ANALYSIS": ("FAIL" if record.findings else "PASS") if judged else "SKIP",
+        "ANALYSIS": ("FAIL" if record.failing else "PASS") if judged else "SKIP",
     }
 
 
@@ -183,10 +183,10 @@ def _report(record: IterationRecord) -> str:
 
 def _write_failure(folder: Path, record: IterationRecord) -> None:
     components = _components(record)
-    if not record.findings and "FAIL" not in components.values():
+    if "FAIL" not in components.values():
         return
     flag = " ".join(f"{name}={value}" for name, value in components.items())
     failed = ", ".join(name for name, value in components.items() if value == "FAIL")
-    reason = record.reason or "; ".join(record.findings)
+    reason = record.reason or "; ".join(record.failing)
     write_whole(folder / "FAILED_FLAG", flag + "\n")
     write_whole(folder / "failure_info.txt", f"FAILED_COMPONENTS: {failed}\nREASON: {reason}\n")

@@ -178,7 +178,11 @@ class Campaign:
             record.baseline_run, record.compare_run, record.kind, self.tolerances, self.labels
         )
         record = replace(record, verdicts=found)
-        return replace(record, findings=tuple(f.text for f in self.findings(record)))
+        return replace(
+            record,
+            findings=tuple(f.text for f in self.findings(record)),
+            failing=tuple(f.text for f in self.failing(record)),
+        )
 
     def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return what is wrong with *record*, whether it is in the gate or not."""
