@@ -204,7 +204,7 @@ class Reader:
         rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
         found = self._wrapped.begin(text, raw.ended, rank, match)
         self._take(found)
-        if rank is None and found.records and not self._wrapped:
+        if rank is None and found.records and not self._wrapped and len(text) < 2048:
             self._quick.learn(text, found.records[-1])
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
