@@ -140,7 +140,7 @@ class Collector:
             stream.ignored = order
         stream.block, stream.began, stream.level, stream.frames = 0, raw, stripped.level, []
         if at:  # a prefix of no known kind: the next lines have it too, with other numbers
-            shape = re.sub(r"\d{1,20}", r"\\d{1,20}", re.escape(text[max(0, at - 200) : at]))
+            shape = re.sub(r"\d+", r"\\d{1,200}", re.escape(text[max(0, at - 200) : at]))
             stream.head = re.compile(shape) if at <= 200 else None
         return 60
 
