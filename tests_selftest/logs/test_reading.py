@@ -157,6 +157,20 @@ def test_only_the_last_of_appended_runs_counts(tmp_path: Path) -> None:
     assert codes(reading) == ["stale_error"]
 
 
+def test_what_a_rank_held_back_until_its_end_begins_no_run(tmp_path: Path) -> None:
+    text = line(1, 2) + line(2, 2) + "[after training is done]\n"
+    text += "using world size: 8, data-parallel size: 8\n"
+    reading = read(files(tmp_path, a=text))
+    assert len(reading.metrics.losses) == 2
+    assert reading.complete is True
+
+
+def test_a_run_that_has_just_begun_has_no_figures_of_the_one_before(tmp_path: Path) -> None:
+    text = line(1, 2) + line(2, 2) + "[after training is done]\n"
+    text += "+ torchrun --nproc_per_node 8 a.py\n"
+    assert read(files(tmp_path, a=text)).metrics.losses == ()
+
+
 def test_an_error_of_the_last_of_appended_runs_is_the_error(tmp_path: Path) -> None:
     first = "+ torchrun --nproc_per_node 8 a.py\n" + line(1, 1) + "[after training is done]\n"
     second = "+ torchrun --nproc_per_node 8 a.py\n" + TRACEBACK + "ValueError: new\n"
