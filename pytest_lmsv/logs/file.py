@@ -276,7 +276,7 @@ class Reader:
 
 def rank_of(path: Path) -> int | None:
     """The rank that a file's name or folder tells (msrun: worker_3.log, torchrun: 3/stderr.log)."""
-    match = re.search(r"(?:worker|rank)[_-]?(\d{1,6})(?=\D*\Z)", path.name)
+    match = re.search(r"(?:worker|(?<!node_)(?<!node)rank)[_-]?(\d{1,6})(?=\D*\Z)", path.name)
     if match:
         return int(match[1])
     if path.name in {"stdout.log", "stderr.log"} and path.parent.name.isdigit():

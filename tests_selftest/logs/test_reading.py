@@ -149,6 +149,14 @@ def test_a_file_last_written_before_the_run_is_left_out(tmp_path: Path) -> None:
     assert codes(reading) == ["left_out"]
 
 
+def test_where_every_file_is_older_than_the_run_nothing_is_read(tmp_path: Path) -> None:
+    (old,) = files(tmp_path, a=line(1) + line(2))
+    os.utime(old, (1_000_000, 1_000_000))
+    reading = read([old], since=2_000_000.0)
+    assert reading.metrics.losses == ()
+    assert codes(reading) == ["left_out"]
+
+
 def test_only_the_last_of_appended_runs_counts(tmp_path: Path) -> None:
     first = line(1, loss=9.0) + line(2, loss=9.0) + TRACEBACK + "ValueError: old\n"
     reading = read(files(tmp_path, a=first + line(1) + line(2) + line(3)))
