@@ -38,7 +38,7 @@ _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
-    "connect to host",
+    *("connect to host", "(publickey"),
 )
 """Parts of the fatal messages in patterns.yaml, and of what takes one back."""
 
