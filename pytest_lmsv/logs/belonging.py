@@ -39,7 +39,9 @@ def of_this_run(files: Sequence[LogFile], since: float | None) -> tuple[list[Log
             left_out.append(f"{file.path}: {reason}")
         else:
             kept.append(file)
-    return (kept, left_out) if kept else (list(files), [])
+    if not kept and since is None:  # nothing to compare with: better all than none
+        return list(files), []
+    return kept, left_out
 
 
 def _beside(file: LogFile, files: Sequence[LogFile]) -> bool:

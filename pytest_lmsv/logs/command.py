@@ -167,15 +167,16 @@ def _judged(reading: Reading, options: _Options) -> tuple[str | None, RunError |
 
 
 def _known_bug(error: RunError, stack: str | None) -> str | None:
+    from pytest_lmsv import data
     from pytest_lmsv.judge import known_bugs
 
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "_data", package.parent):
-        path = folder / "mm_configs" / "known_bugs.yaml"
-        if path.is_file():
-            found = known_bugs.match(known_bugs.load((path,)), error, stack=stack)
-            return found.id if found else None
-    return None
+    path = data.mm_configs() / "known_bugs.yaml"
+    if not path.is_file():
+        return None
+    # A run's log is a model's: its entries first, then those of single operations.
+    bugs = sorted(known_bugs.load((path,)), key=lambda bug: not bug.models)
+    found = known_bugs.match(bugs, error, stack=stack)
+    return found.id if found else None
 
 
 def _curve(curve: Sequence[tuple[int, float]]) -> list[list[Any]]:

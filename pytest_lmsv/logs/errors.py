@@ -34,12 +34,11 @@ _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
 )
-_HOOK = re.compile(r"\(PID:\d{1,9},.{0,40}RankID:(-?\d{1,6})\) (ERR\d{5})\b")
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
-    "connect to host",
+    *("connect to host", "(publickey"),
 )
 """Parts of the fatal messages in patterns.yaml, and of what takes one back."""
 
@@ -109,6 +108,16 @@ class Collector:
             stream.chained = stream.last is not None and stream.since <= 4
             return 4
         if stripped.level in {"debug", "info"}:
+            if "ChildFailedError" not in text:
+                return 0
+            self.launcher.begin_banner(order)
+            return BANNER_LINES
+        if text.startswith("Exception raised from "):
+            line = text.strip()[:_LINE]
+            self._keep(
+                Candidate("echo", "Exception", line, line, raw, order, rank,
+                          benign="a C++ stack alone is no error", key=stripped.rank)
+            )  # fmt: skip
             return 0
         if not answered and promises(text):
             stream.retry = text.strip()[:300]
@@ -131,7 +140,7 @@ class Collector:
             stream.ignored = order
         stream.block, stream.began, stream.level, stream.frames = 0, raw, stripped.level, []
         if at:  # a prefix of no known kind: the next lines have it too, with other numbers
-            shape = re.sub(r"\d{1,20}", r"\\d{1,20}", re.escape(text[max(0, at - 200) : at]))
+            shape = re.sub(r"\d+", r"\\d{1,200}", re.escape(text[max(0, at - 200) : at]))
             stream.head = re.compile(shape) if at <= 200 else None
         return 60
 
@@ -249,10 +258,7 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
-        if "ERR" in text and (hook := _HOOK.search(text)):
-            line = text.strip()
-            self._keep(Candidate("echo", hook[2], line, line, raw, order, _rank(hook[1], rank)))
-        for candidate in self.launcher.line(raw, text, order):
+        for candidate in self.launcher.line(raw, text, order, rank):
             self._keep(candidate)
         if any(hint in text for hint in self._hints):
             self._suspect(raw, stripped, order, rank)
@@ -290,7 +296,3 @@ class Collector:
                 elif stream.level in {"warning", "info", "debug"}:
                     candidate.benign = f"logged as {stream.level}"
                 self.candidates.append(candidate)
-
-
-def _rank(text: str, otherwise: int | None) -> int | None:
-    return otherwise if text.startswith("-") else int(text)

@@ -79,6 +79,8 @@ class Reader:
         self._close_all()
         for run in self._runs:
             run.collector.finish(self._order)
+        while len(self._runs) > 1 and self._runs[-1].is_only_an_echo():
+            self._runs.pop()
         return LogFile(
             self._path,
             self._rank,
@@ -181,16 +183,16 @@ class Reader:
         if start or any(mark in text for mark in _PERHAPS_STARTS):
             begun = run.records or run.collector.candidates
             if (start and begun) or (begun and run.ended):
-                run = self._new_run()
+                run = self._new_run(certain=bool(start))
             if world := _WORLD.search(text):
                 run.world_size = int(world[1])
         elif any(mark in text for mark in _ENDS):
             run.ended = True
         return run
 
-    def _new_run(self) -> Run:
+    def _new_run(self, *, certain: bool = True) -> Run:
         self._close_all()
-        self._runs.append(Run(Collector(self._hints)))
+        self._runs.append(Run(Collector(self._hints), certain=certain))
         if len(self._runs) > 50:  # of the earlier ones only whether they failed is told
             del self._runs[1:-1]
         self._previous = None
@@ -204,7 +206,7 @@ class Reader:
         rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
         found = self._wrapped.begin(text, raw.ended, rank, match)
         self._take(found)
-        if rank is None and found.records and not self._wrapped:
+        if rank is None and found.records and not self._wrapped and len(text) < 2048:
             self._quick.learn(text, found.records[-1])
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
@@ -274,7 +276,7 @@ class Reader:
 
 def rank_of(path: Path) -> int | None:
     """The rank that a file's name or folder tells (msrun: worker_3.log, torchrun: 3/stderr.log)."""
-    match = re.search(r"(?:worker|rank)[_-]?(\d{1,6})(?=\D*\Z)", path.name)
+    match = re.search(r"(?:worker|(?<!node_)(?<!node)rank)[_-]?(\d{1,6})(?=\D*\Z)", path.name)
     if match:
         return int(match[1])
     if path.name in {"stdout.log", "stderr.log"} and path.parent.name.isdigit():

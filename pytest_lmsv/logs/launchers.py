@@ -11,6 +11,7 @@ BANNER_LINES = 400
 _SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
 _EXIT_CODE = re.compile(r"(?:exitcode\s{0,4}:|Error code:)\s{0,2}-(\d{1,2})\b")
 _BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
+_HOOK = re.compile(r"\(PID:\d{1,9},.{0,40}RankID:(-?\d{1,6})\) (ERR\d{5})\b")
 _PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
 _LAUNCHER = re.compile(
     r"process \d{1,9} exit\w* with exception|failed \(exitcode: -?\d{1,5}\)"
@@ -59,7 +60,7 @@ class Launcher:
                 return Candidate("exit", "ExitStatus", line, line, raw, order, self._rank)
         return None
 
-    def line(self, raw: RawLine, text: str, order: int) -> list[Candidate]:
+    def line(self, raw: RawLine, text: str, order: int, rank: int | None) -> list[Candidate]:
         """What an end that *text* reports amounts to."""
         found = []
         line = text.strip()
@@ -70,6 +71,9 @@ class Launcher:
             pid = _PID_ENDED.search(text)
             if pid and self.first_pid is None:
                 self.first_pid = int(pid[1])
+        if "ERR" in text and (hook := _HOOK.search(text)):  # torch_npu's own exit hook
+            told = rank if hook[1].startswith("-") else int(hook[1])
+            found.append(Candidate("echo", hook[2], line, line, raw, order, told))
         name: str | None = None
         if "Signal " in text and (signal := _SIGNAL.search(text)):
             name = signal[2]

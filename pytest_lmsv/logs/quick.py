@@ -39,12 +39,13 @@ class Quick:
     def __call__(self, line: bytes) -> StepRecord | None:
         if not self._fields:
             return None
+        at = line.find(b"iteration ", 0, 44)
+        # Nothing or a time before it: a prefix tells a rank, the usual way reads it.
+        if at < 0 or (at > 1 and not (line[:3] == b" [2" and line.find(b"]") == at - 2)):
+            return None
         parts = line.split(b"|")
         if len(parts) != self._count or parts[-1].strip():
             return None
-        at = parts[0].find(b"iteration ")
-        if at < 0 or at > 32 or not (at <= 1 or parts[0].startswith(b" [2", 0, at)):
-            return None  # a prefix tells a rank: the usual way reads it
         values: dict[str, float] = {}
         try:
             step, _, steps = parts[0][at + 10 :].partition(b"/")

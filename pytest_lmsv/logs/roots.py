@@ -66,7 +66,9 @@ def settle(
             entry.benign = entry.benign or "cut: the traceback has no last line yet"
         reason = entry.benign or patterns.benign_reason(entry.line)
         survived = None if reason else _survived(entry, run, launcher_failed)
-        if reason:
+        if reason in {"logged as info", "logged as debug"}:  # or a logger that takes all output
+            spared.append((entry, reason))
+        elif reason:
             dropped.append((entry, reason))
         elif survived and launcher_failed and _barely(entry, run):
             spared.append((entry, survived))

@@ -13,6 +13,8 @@ class Run:
     """One run in a file: a file that was appended to holds several."""
 
     collector: Collector
+    certain: bool = True
+    """Begun by a launcher, not only by what a rank prints at its start."""
     records: dict[int | None, dict[int, StepRecord]] = field(default_factory=dict)
     """Step records by the rank whose prefix they had."""
     progress: dict[int | None, int] = field(default_factory=dict)
@@ -34,6 +36,10 @@ class Run:
     _bars: dict[tuple[int | None, int], tuple[int, int]] = field(default_factory=dict)
     _epoch: int = 0
     _before: int = 0
+
+    def is_only_an_echo(self) -> bool:
+        """Nothing came of it: a rank's buffered output, printed when the process ended."""
+        return not (self.certain or self.records or self.collector.candidates or self.footers)
 
     def advance(self, key: int | None, done: int, total: int, order: int) -> None:
         """A progress bar. One that moved once after an error is none: tqdm prints its last state

@@ -30,7 +30,7 @@ NEEDLES: tuple[bytes, ...] = tuple(
         *("imeout", "atal", "illed", "fault", "Bus error", "core dumped", "Aborted"),
         *("terminate called", "watchdog", "from random", "ERROR", "ERR0", "ERR9", "out of memory"),
         *("No space left", "already in use", "not found", "No such file", "Interrupt", "exited"),
-        *("shared object", "connect to host", "PID:", "error:", "Stop", "SystemExit"),
+        *("shared object", "connect to host", "(publickey", "PID:", "error:", "Stop", "SystemExit"),
         # progress, starts and ends
         *("it/s", "s/it", "nference", "Saved ", "saving ", "using world size"),
         *(

@@ -19,7 +19,8 @@ RECORD = (
 numbers = st.one_of(st.floats(0, 1e6), st.just(float("nan")), st.just(float("inf")))
 records = st.builds(
     RECORD.format,
-    head=st.sampled_from(["", " ", " [2026-04-25 18:31:00] ", "[rank3]: ", "x "]),
+    head=st.sampled_from(["", " ", " [2026-04-25 18:31:00] ", "[rank3]: ", "x ",
+                          " [2026-04-25 18:31:00] [rank3]: "]),
     step=st.integers(1, 10**7),
     steps=st.integers(1, 10**7),
     time=numbers,

@@ -149,12 +149,34 @@ def test_a_file_last_written_before_the_run_is_left_out(tmp_path: Path) -> None:
     assert codes(reading) == ["left_out"]
 
 
+def test_where_every_file_is_older_than_the_run_nothing_is_read(tmp_path: Path) -> None:
+    (old,) = files(tmp_path, a=line(1) + line(2))
+    os.utime(old, (1_000_000, 1_000_000))
+    reading = read([old], since=2_000_000.0)
+    assert reading.metrics.losses == ()
+    assert codes(reading) == ["left_out"]
+
+
 def test_only_the_last_of_appended_runs_counts(tmp_path: Path) -> None:
     first = line(1, loss=9.0) + line(2, loss=9.0) + TRACEBACK + "ValueError: old\n"
     reading = read(files(tmp_path, a=first + line(1) + line(2) + line(3)))
     assert [value for _, value in reading.metrics.losses] == [1.5, 0.75, 0.5]
     assert reading.error is None
     assert codes(reading) == ["stale_error"]
+
+
+def test_what_a_rank_held_back_until_its_end_begins_no_run(tmp_path: Path) -> None:
+    text = line(1, 2) + line(2, 2) + "[after training is done]\n"
+    text += "using world size: 8, data-parallel size: 8\n"
+    reading = read(files(tmp_path, a=text))
+    assert len(reading.metrics.losses) == 2
+    assert reading.complete is True
+
+
+def test_a_run_that_has_just_begun_has_no_figures_of_the_one_before(tmp_path: Path) -> None:
+    text = line(1, 2) + line(2, 2) + "[after training is done]\n"
+    text += "+ torchrun --nproc_per_node 8 a.py\n"
+    assert read(files(tmp_path, a=text)).metrics.losses == ()
 
 
 def test_an_error_of_the_last_of_appended_runs_is_the_error(tmp_path: Path) -> None:
