@@ -16,15 +16,27 @@ if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment
 
 LAUNCHERS = data.launchers()
-COGVIDEOX = catalog.load([data.mm_configs()])["cogvideox"]
+MODELS = catalog.load([data.mm_configs()])
+COGVIDEOX = MODELS["cogvideox"]
+NETWORKS = {"internvl3": "cpu.internvl3:InternVL3"}
 
 
-def changed(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The unmutated documents of cpu with *changes*, by JSON Pointer."""
-    documents = COGVIDEOX.documents("cpu")
+def changed(changes: Mapping[str, Any], model: str = "cogvideox") -> dict[str, Any]:
+    """The unmutated documents of *model* on cpu with *changes*, by JSON Pointer."""
+    documents = MODELS[model].documents("cpu")
     for path, value in changes.items():
         pointer.put(documents, path, value)
     return documents
+
+
+def mended(key: Any, value: Any) -> dict[str, Any]:
+    """The edit with what it sets, and what else the rules then want."""
+    changes = dict.fromkeys((key.path, *key.sets), value)
+    if key.path.endswith("/pipeline_num_layers"):
+        changes[key.path.replace("pipeline_num_layers", "num_layers")] = sum(value)
+    if key.path.endswith("/num_layers"):
+        changes[key.path.replace("num_layers", "pipeline_num_layers")] = [value]
+    return changes
 
 
 def curves(
@@ -34,9 +46,13 @@ def curves(
     *,
     steps: int = 5,
     seed: int = 43,
+    model: str = "cogvideox",
 ) -> list[dict[str, Any]]:
     """What each of *configurations* gives when trained, all in one process of *environment*."""
-    jobs = [{"documents": each, "steps": steps, "seed": seed} for each in configurations]
+    job: dict[str, Any] = {"steps": steps, "seed": seed}
+    if model in NETWORKS:
+        job["network"] = NETWORKS[model]
+    jobs = [{"documents": each, **job} for each in configurations]
     file = folder / "jobs.jsonl"
     file.write_text("\n".join(map(json.dumps, jobs)), encoding="utf-8")
     done = environment.run(
@@ -51,11 +67,15 @@ def curves(
 
 
 def launched(
-    environment: StackEnvironment, folder: Path, changes: Mapping[str, Any], **variables: str
+    environment: StackEnvironment,
+    folder: Path,
+    changes: Mapping[str, Any],
+    model: str = "cogvideox",
+    **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     """One run of *changes* by the launcher, in *folder*; its record lies there afterwards."""
     folder.mkdir()
-    documents = changed(changes)
+    documents = changed(changes, model)
     for name in ("model", "data"):
         (folder / f"{name}.json").write_text(json.dumps(documents[name]), encoding="utf-8")
     tokens = "\n".join(arguments(documents["args"]))
@@ -70,7 +90,7 @@ def launched(
         "LMSV_ARGS": str(folder / "args.txt"),
     }
     return subprocess.run(
-        ["bash", LAUNCHERS / f"{environment.stack}_cogvideox.sh"],
+        ["bash", LAUNCHERS / f"{environment.stack}_{model}.sh"],
         env={**environment.variables(), **contract, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
