@@ -54,6 +54,19 @@ INTERN_NAMES = (
     (r"^projector\.first\.", f"{PROJECTOR}linear_1."),
     (r"^projector\.second\.", f"{PROJECTOR}linear_2."),
 )
+QWEN, BLOCK = "model.visual.", r"model.visual.blocks.\1."
+QWEN_NAMES = (
+    (r"^vision_encoder\.patch_embed\.", f"{QWEN}patch_embed.proj."),
+    (LAYER + r"\.(norm\d)\.", rf"{BLOCK}\2."),
+    (LAYER + r"\.attention\.([qkv])\.(\w+)$", rf"{BLOCK}attn.qkv.\3#\2"),
+    (LAYER + r"\.attention\.out\.", f"{BLOCK}attn.proj."),
+    (LAYER + r"\.mlp\.gate\.", f"{BLOCK}mlp.gate_proj."),
+    (LAYER + r"\.mlp\.widen\.", f"{BLOCK}mlp.up_proj."),
+    (LAYER + r"\.mlp\.narrow\.", f"{BLOCK}mlp.down_proj."),
+    (r"^projector\.norm\.", f"{QWEN}merger.ln_q."),
+    (r"^projector\.first\.", f"{QWEN}merger.mlp.0."),
+    (r"^projector\.second\.", f"{QWEN}merger.mlp.2."),
+)
 
 
 def given(theirs: Any, ours: Any, names: tuple[tuple[str, str], ...]) -> Any:
@@ -64,10 +77,13 @@ def given(theirs: Any, ours: Any, names: tuple[tuple[str, str], ...]) -> Any:
         for pattern, replacement in names:
             target, found = re.subn(pattern, replacement, name)
             if found:
-                state[target] = parameter.detach().reshape(shapes[target])
+                value = parameter.detach()
+                state[target] = value if "#" in target else value.reshape(shapes[target])
                 break
         else:
             raise KeyError(name)
+    for joined in {name.split("#")[0] for name in state if "#" in name}:
+        state[joined] = torch.cat([state.pop(f"{joined}#{part}") for part in "qkv"])
     theirs.load_state_dict(state, strict=True)
     return theirs.float().eval()
 
@@ -156,7 +172,70 @@ def internvl3(documents: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-COMPARE = {"internvl3": internvl3}
+def qwenvl(documents: dict[str, Any]) -> dict[str, Any]:
+    """Compare logits and 16 greedy tokens with Qwen2_5_VLForConditionalGeneration."""
+    from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
+
+    from cpu.qwenvl import QwenVL, places_of
+
+    configuration = Configuration(documents)
+    model = QwenVL(configuration, 16)
+    weights.fill(model.network, 43)
+    vision, text = model.network.vision_encoder, model.network.text_decoder
+    base = float(configuration.read("/model/text_decoder/rope_theta"))
+    sections = {"type": "default", "rope_type": "default", "mrope_section": model.network.sections}
+    options = Qwen2_5_VLConfig(
+        vision_config={
+            "depth": vision.sizes.layers,
+            "hidden_size": vision.sizes.width,
+            "intermediate_size": vision.sizes.ffn,
+            "num_heads": vision.sizes.heads,
+            "hidden_act": vision.sizes.activation,
+            "patch_size": vision.patch,
+            "spatial_merge_size": vision.merge,
+            "temporal_patch_size": vision.frames,
+            "window_size": vision.window * vision.patch * vision.merge,
+            "out_hidden_size": text.sizes.width,
+            "fullatt_block_indexes": vision.whole,
+        },
+        text_config={**decoder_options(text.sizes, text, base), "rope_scaling": sections},
+        image_token_id=model.image,
+        vision_start_token_id=model.prompt[model.prompt.index(model.image) - 1],
+        attn_implementation="eager",
+    )
+    options.text_config.bos_token_id = options.text_config.eos_token_id = None
+    theirs = given(
+        Qwen2_5_VLForConditionalGeneration(options), model.network, QWEN_NAMES + TEXT_NAMES
+    )
+    inputs = {
+        "input_ids": torch.tensor([model.prompt]),
+        "attention_mask": torch.ones(1, len(model.prompt), dtype=torch.long),
+        "pixel_values": torch.tensor(model.picture.patches),
+        "image_grid_thw": torch.tensor([[1, model.picture.rows, model.picture.columns]]),
+    }
+    with torch.no_grad():
+        tokens = model.network.embedded(model.prompt, model.image, model.picture)
+        angles = model.network.angles(places_of(model.prompt, model.image, model.grid))
+        ours = text.head(text.hidden(tokens, angles)[0])
+        logits = theirs(**inputs).logits
+        written = theirs.generate(
+            **inputs,
+            max_new_tokens=16,
+            do_sample=False,
+            repetition_penalty=model.rules.penalty,
+            no_repeat_ngram_size=model.rules.ngram or None,
+            eos_token_id=model.rules.ends,
+            pad_token_id=0,
+        )
+    return {
+        "logits": difference(logits, ours),
+        "tokens": written[0, len(model.prompt) :].tolist(),
+        "ours": model.answer().ids,
+        "grid": list(model.grid),
+    }
+
+
+COMPARE = {"internvl3": internvl3, "qwenvl": qwenvl}
 
 if __name__ == "__main__":
     for text in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines():

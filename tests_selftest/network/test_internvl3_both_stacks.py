@@ -104,7 +104,7 @@ def test_every_value_of_the_space_trains_alike_on_both_stacks(
     pta_env: StackEnvironment, msa_env: StackEnvironment, tmp_path: Path
 ) -> None:
     single = [
-        changed(mended(key, value), MODEL)
+        changed(mended(key, value, MODEL), MODEL)
         for key in MODELS[MODEL].space("cpu").drawn()
         for value in key.values
     ]

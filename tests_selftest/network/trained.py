@@ -19,6 +19,17 @@ LAUNCHERS = data.launchers()
 MODELS = catalog.load([data.mm_configs()])
 COGVIDEOX = MODELS["cogvideox"]
 NETWORKS = {"internvl3": "cpu.internvl3:InternVL3"}
+SECTIONS = "/model/text_decoder/mrope_section"
+HEADS = (
+    ("/model/text_decoder/hidden_size", 96, [4, 4, 4]),
+    ("/model/text_decoder/num_attention_heads", 8, [1, 1, 2]),
+    ("/model/text_decoder/num_attention_heads", 2, [4, 6, 6]),
+)
+"""Sizes of Qwen2.5-VL's heads, and the sections that fit them."""
+WIDTHS = (
+    "/model/image_encoder/vision_projector/hidden_size",
+    "/model/image_encoder/vision_encoder/llm_hidden_size",
+)
 
 
 def changed(changes: Mapping[str, Any], model: str = "cogvideox") -> dict[str, Any]:
@@ -29,13 +40,17 @@ def changed(changes: Mapping[str, Any], model: str = "cogvideox") -> dict[str, A
     return documents
 
 
-def mended(key: Any, value: Any) -> dict[str, Any]:
+def mended(key: Any, value: Any, model: str) -> dict[str, Any]:
     """The edit with what it sets, and what else the rules then want."""
     changes = dict.fromkeys((key.path, *key.sets), value)
     if key.path.endswith("/pipeline_num_layers"):
         changes[key.path.replace("pipeline_num_layers", "num_layers")] = sum(value)
     if key.path.endswith("/num_layers"):
         changes[key.path.replace("num_layers", "pipeline_num_layers")] = [value]
+    for path, number, sections in HEADS if model == "qwenvl" else ():
+        if changes.get(path) == number or changes.get(SECTIONS) == sections:
+            changes |= {path: number, SECTIONS: sections}
+            changes |= {other: number for other in WIDTHS if path.endswith("/hidden_size")}
     return changes
 
 
@@ -53,10 +68,30 @@ def curves(
     if model in NETWORKS:
         job["network"] = NETWORKS[model]
     jobs = [{"documents": each, **job} for each in configurations]
+    return in_one_process(environment, folder, "curves.py", jobs)
+
+
+def answers(
+    environment: StackEnvironment,
+    folder: Path,
+    configurations: Iterable[Mapping[str, Any]],
+    *,
+    steps: int = 5,
+    seed: int = 43,
+) -> list[dict[str, Any]]:
+    """What Qwen2.5-VL answers with each of *configurations*, all in one process."""
+    jobs = [{"documents": each, "steps": steps, "seed": seed} for each in configurations]
+    return in_one_process(environment, folder, "answers.py", jobs)
+
+
+def in_one_process(
+    environment: StackEnvironment, folder: Path, program: str, jobs: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What *program* of launchers/cpu prints for each of *jobs*, one line each."""
     file = folder / "jobs.jsonl"
     file.write_text("\n".join(map(json.dumps, jobs)), encoding="utf-8")
     done = environment.run(
-        [LAUNCHERS / "cpu" / "curves.py", file],
+        [LAUNCHERS / "cpu" / program, file],
         env={"LMSV_STACK": environment.stack, "LMSV_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
         timeout=900,
     )

@@ -45,7 +45,7 @@ def trained(
 ) -> dict[str, dict[str, Any]]:
     """What the unmutated configuration and each value give on PTA, all in one process."""
     documents = {"unmutated": changed({}, MODEL)}
-    documents |= {name(entry): changed(mended(*entry), MODEL) for entry in VALUES}
+    documents |= {name(entry): changed(mended(*entry, MODEL), MODEL) for entry in VALUES}
     documents |= {path: changed({path: value}, MODEL) for path, value in WITHOUT_EFFECT.items()}
     folder = tmp_path_factory.mktemp("keys")
     found = curves(pta_env, folder, documents.values(), steps=4, model=MODEL)
