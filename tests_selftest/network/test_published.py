@@ -104,22 +104,19 @@ def built(pta_env: StackEnvironment, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[str, Any]]:
-    """What the published classes and ours compute for each of JOBS."""
+def parity_env(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The environment that ``LMSV_PARITY_ENV`` names, else one that is built."""
     named = os.environ.get("LMSV_PARITY_ENV")
-    folder = tmp_path_factory.mktemp("published")
-    environment = Path(named) if named else None
-    if environment is None:
-        environment = built(request.getfixturevalue("pta_env"), folder / "environment")
-    lines = [
-        json.dumps({"model": model, "documents": changed(changes, model)})
-        for model, _, changes in JOBS
-    ]
-    (folder / "jobs.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    if named:
+        return Path(named)
+    folder = tmp_path_factory.mktemp("parity") / "environment"
+    return built(request.getfixturevalue("pta_env"), folder)
+
+
+def said(environment: Path, folder: Path, program: str, *arguments: Path) -> list[dict[str, Any]]:
+    """The JSON lines that *program* of launchers/cpu prints."""
     done = subprocess.run(
-        [environment / "bin" / "python", LAUNCHERS / "cpu" / "published.py", folder / "jobs.jsonl"],
+        [environment / "bin" / "python", LAUNCHERS / "cpu" / program, *arguments],
         env={**os.environ, "LMSV_RUN_DIR": str(folder), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -127,7 +124,22 @@ def compared(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+@pytest.fixture(scope="module")
+def compared(
+    parity_env: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    """What the published classes and ours compute for each of JOBS."""
+    lines = [
+        json.dumps({"model": model, "documents": changed(changes, model)})
+        for model, _, changes in JOBS
+    ]
+    folder = tmp_path_factory.mktemp("published")
+    jobs = folder / "jobs.jsonl"
+    jobs.write_text("\n".join(lines), encoding="utf-8")
+    found = said(parity_env, folder, "published.py", jobs)
     return {f"{model}-{name}": line for (model, name, _), line in zip(JOBS, found, strict=True)}
 
 
@@ -149,3 +161,13 @@ def test_qwenvl_is_the_published_network(compared: dict[str, dict[str, Any]], na
     assert found["logits"] < CLOSE
     assert len(found["ours"]) == 16
     assert found["ours"] == found["tokens"]
+
+
+@pytest.mark.slow
+@pytest.mark.stacks
+def test_pictures_are_scaled_cut_and_read_as_published(parity_env: Path, tmp_path: Path) -> None:
+    (found,) = said(parity_env, tmp_path, "published_pictures.py")
+    assert found["scaled"] <= 1  # of 255: the last bit of a rounding
+    assert (found["sizes"], found["grids"]) == (0, 0)
+    assert found["patches"] < 1e-6
+    assert found["read_alike"]
