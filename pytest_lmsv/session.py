@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ import pytest
 from pytest_lmsv import catalog, data
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import new_campaign_folder
-from pytest_lmsv.campaign.run import find_launcher
-from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import ascend, devices, installed, npus, pins
-from pytest_lmsv.mutation import apply, draw
-from pytest_lmsv.options import OPTIONS, Option, path
+from pytest_lmsv.mutation import apply
+from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
@@ -35,11 +32,6 @@ WARNINGS = pytest.StashKey[tuple[str, ...]]()
 """What is odd in the configuration file that was read."""
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
-
-BROKEN_DISTRIBUTIONS = {
-    "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
-    "loadscope": "pytest-xdist's loadscope runs a test again and again when a worker dies",
-}
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -176,66 +168,6 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
             None if path is None else apply.from_json(data.read_json(path), str(path))
         )
     return config.stash[REPLAYED]
-
-
-def check(config: pytest.Config) -> None:
-    """Find all bad input that can be found before any run; raises InputProblem for the first."""
-    _check_root(config)
-    if not models_of(config):
-        raise InputProblem(
-            f"--lmsv-config {settings_of(config).config}: no MODEL_NAME in it, and no --model; "
-            "give one"
-        )
-    for model in models_of(config).values():
-        expected_bugs(config, model.name)
-        settings, given = settings_of(config), replayed_mutation(config)
-        if given is not None:
-            apply.apply(model.documents(settings.device), given.edits)
-        elif not hasattr(config, "workerinput"):
-            draw.mutations(
-                model,
-                count=settings.mutations,
-                device=settings.device,
-                only_fitting_checkpoint=settings.load_path is not None,
-            )
-        for side in sides(settings_of(config).compare):
-            find_launcher(settings_of(config), side, model)
-    _check_xdist(config)
-
-
-def _check_root(config: pytest.Config) -> None:
-    """Refuse a session that pytest began in the folder of an option's value.
-
-    Before plugins are loaded pytest takes ``--lmsv-output DIR`` for a test path where DIR exists,
-    and looks for the project's ini there.
-    """
-    words, here = config.invocation_params.args, config.invocation_params.dir
-    if config.inipath is not None and here.is_relative_to(config.inipath.parent):
-        return
-    flags = {flag for option in OPTIONS for flag in option.flags if option.parse is path}
-    for flag, value in pairwise(words):
-        place = here / str(value)
-        if flag in flags and place.exists() and not place.is_relative_to(here):
-            raise InputProblem(
-                f"{flag} {value}: pytest took the path for a test's and looked for the project "
-                f"there ({config.rootpath}); write {flag}={value}"
-            )
-
-
-def _check_xdist(config: pytest.Config) -> None:
-    asked = config.getoption("numprocesses", None)
-    if not asked or hasattr(config, "workerinput"):
-        return
-    if config.option.dist in BROKEN_DISTRIBUTIONS:
-        raise InputProblem(
-            f"--dist {config.option.dist}: {BROKEN_DISTRIBUTIONS[config.option.dist]}; give "
-            "--dist worksteal"
-        )
-    if config.option.dist == "load" and "--dist" not in " ".join(config.invocation_params.args):
-        config.option.dist = "worksteal"
-    if settings_of(config).chain:
-        raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
-    devices.slots(asked, len(device_sets(config)))
 
 
 def workers(config: pytest.Config) -> int:
