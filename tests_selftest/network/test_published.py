@@ -1,4 +1,6 @@
-"""With the same weights our networks compute what transformers' published classes compute.
+"""With the same weights our networks compute what the published classes compute.
+
+Those are transformers' and diffusers'.
 
 ``LMSV_PARITY_ENV`` names an environment with the packages of the extra ``parity``; without it one
 is built beside the PTA environment, which lends it torch.
@@ -82,6 +84,30 @@ QWENVL: dict[str, dict[str, Any]] = {
         "/model/min_pixels": 12288,
     },
 }
+PREDICTOR = "/model/predictor"
+# diffusers gives the norms of queries and keys an eps of their own, 1e-6.
+COGVIDEOX: dict[str, dict[str, Any]] = {
+    "unmutated": {},
+    "patches": {
+        f"{PREDICTOR}/num_layers": 3,
+        f"{PREDICTOR}/head_dim": 32,
+        f"{PREDICTOR}/patch_size": [1, 4, 4],
+        f"{PREDICTOR}/attention_bias": False,
+    },
+    "heads": {
+        f"{PREDICTOR}/num_heads": 3,
+        f"{PREDICTOR}/activation_fn": "gelu",
+        f"{PREDICTOR}/time_embed_dim": 48,
+        f"{PREDICTOR}/text_length": 20,
+    },
+    "frames": {
+        "/data/dataset_param/preprocess_parameters/num_frames": 17,
+        "/data/dataset_param/preprocess_parameters/max_height": 96,
+        f"{PREDICTOR}/in_channels": 6,
+        f"{PREDICTOR}/out_channels": 6,
+        f"{PREDICTOR}/text_hidden_size": 32,
+    },
+}
 JOBS = [
     (model, name, changes)
     for model, configurations in (("internvl3", INTERNVL3), ("qwenvl", QWENVL))
@@ -161,6 +187,29 @@ def test_qwenvl_is_the_published_network(compared: dict[str, dict[str, Any]], na
     assert found["logits"] < CLOSE
     assert len(found["ours"]) == 16
     assert found["ours"] == found["tokens"]
+
+
+@pytest.fixture(scope="module")
+def compared_videos(
+    parity_env: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, Any]]:
+    """How CogVideoX's published class differs from ours for each of COGVIDEOX."""
+    eps = {f"{PREDICTOR}/norm_eps": 1e-6}
+    jobs = [{"documents": changed(changes | eps)} for changes in COGVIDEOX.values()]
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "jobs.jsonl").write_text("\n".join(map(json.dumps, jobs)), encoding="utf-8")
+    found = said(parity_env, folder, "published_video.py", folder / "jobs.jsonl")
+    return dict(zip(COGVIDEOX, found, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.stacks
+@pytest.mark.parametrize("name", COGVIDEOX)
+def test_cogvideox_is_the_published_network(
+    compared_videos: dict[str, dict[str, Any]], name: str
+) -> None:
+    assert compared_videos[name]["blocks"] < CLOSE
+    assert compared_videos[name]["output"] < CLOSE
 
 
 @pytest.mark.slow
