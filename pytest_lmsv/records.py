@@ -171,4 +171,6 @@ class IterationRecord:
     reason: str = ""
     findings: tuple[str, ...] = ()
     """One sentence for each finding: an MSA error, an NG, a mutation that did not reach MSA."""
+    failing: tuple[str, ...] = ()
+    """Those of the findings that fail its test: the gate's."""
     kind: Kind = "training"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_lmsv.options import OPTIONS, VERDICTS, Option
+from pytest_lmsv.option_values import VERDICTS
+from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Device, Stack
 
@@ -56,6 +57,9 @@ class Settings:
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
+    pta_path: Path | None
+    msa_path: Path | None
+    opensora_msa_adaptor: bool
     pta_env: str | None
     msa_env: str | None
     config_dirs: tuple[Path, ...]
