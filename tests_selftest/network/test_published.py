@@ -85,7 +85,7 @@ QWENVL: dict[str, dict[str, Any]] = {
     },
 }
 PREDICTOR = "/model/predictor"
-# diffusers gives the norms of queries and keys an eps of their own, 1e-6.
+# diffusers gives the norms of queries and keys, we the last norm, an eps of their own: 1e-6.
 COGVIDEOX: dict[str, dict[str, Any]] = {
     "unmutated": {},
     "patches": {
