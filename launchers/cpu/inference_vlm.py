@@ -35,6 +35,7 @@ def main() -> None:
     RECORD.imports_done()
     configuration = Configuration.from_files(args=args, model=args["mm-model"])
     first = group.rank == 0
+    sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: tokens may be any character
     if first:
         say(dumped(args))
     seed = int(os.environ.get("LMSV_SEED") or args.get("seed", 1234))
@@ -51,7 +52,7 @@ def main() -> None:
     found = model.answer()
     RECORD.facts.update(generation_s=time.perf_counter() - begun, steps=len(found.ids))
     if first:
-        text = tokenizer.decoded(found.ids)
+        text = tokenizer.shown(found.ids)
         say(text)
         keep(
             {

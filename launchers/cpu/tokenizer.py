@@ -45,6 +45,12 @@ def decoded(ids: list[int]) -> str:
     return content.decode(errors="replace")
 
 
+def shown(ids: list[int]) -> str:
+    """Return the text of *ids* as it may be printed: a log ends at no control character."""
+    text = decoded(ids)
+    return "".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text)
+
+
 def special(name: str, number: int, vocabulary: int) -> int:
     """Return *number*, checked to be a special token's; ValueError else."""
     if vocabulary < SIZE:

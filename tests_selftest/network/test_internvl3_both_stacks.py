@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from tests_selftest.network.trained import (
     changed,
     completion,
     curves,
+    free_port,
     launched,
     mended,
     relative,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MODEL = "internvl3"
 CLOSE = 1e-5
 """Relative: 1e-6 is what was measured over the whole space."""
-PORTS = itertools.count(19500)
 VISION, TEXT = "/model/image_encoder/vision_encoder", "/model/text_decoder"
 MUTATED: dict[str, dict[str, Any]] = {
     "vision": {
@@ -50,13 +49,18 @@ MUTATED: dict[str, dict[str, Any]] = {
 
 
 def assert_aligned(
-    pta_env: StackEnvironment, msa_env: StackEnvironment, tmp_path: Path, changes: dict[str, Any]
+    pta_env: StackEnvironment,
+    msa_env: StackEnvironment,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    workers: str = "1",
 ) -> None:
     """Both launched runs of *changes* agree in weights, losses and gradients."""
     folders = []
     for environment in (pta_env, msa_env):
         folder = tmp_path / environment.stack
-        done = launched(environment, folder, changes, MODEL, MASTER_PORT=str(next(PORTS)))
+        told = {"MASTER_PORT": free_port(), "NPUS_PER_NODE": workers}
+        done = launched(environment, folder, changes, MODEL, **told)
         assert done.returncode == 0, done.stdout + done.stderr
         folders.append(folder)
     records = [completion(folder) for folder in folders]
@@ -87,6 +91,14 @@ def test_the_unmutated_model_trains_alike_on_both_stacks(
     pta_env: StackEnvironment, msa_env: StackEnvironment, tmp_path: Path
 ) -> None:
     assert_aligned(pta_env, msa_env, tmp_path, {})
+
+
+@pytest.mark.stacks
+@pytest.mark.slow
+def test_two_workers_train_alike_on_both_stacks(
+    pta_env: StackEnvironment, msa_env: StackEnvironment, tmp_path: Path
+) -> None:
+    assert_aligned(pta_env, msa_env, tmp_path, {}, workers="2")
 
 
 @pytest.mark.stacks

@@ -40,6 +40,7 @@ for text in ("a red circle, at the left", "\\u4ec0\\u4e48 is  this?\\n", "", "na
     assert tokenizer.decoded(tokenizer.encoded(text)) == text, text
 assert len(tokenizer.encoded(" red circle")) == 2
 assert tokenizer.decoded([tokenizer.IM_START, 10**6]) == "<1000000>"
+assert tokenizer.shown(tokenizer.encoded("a\\x1b[2Jb\\rc\\nd")) == "a\ufffd[2Jb\ufffdc\\nd"
 """
 RULES = """
 import sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from tests_selftest.network.trained import (
     answers,
     changed,
     completion,
+    free_port,
     launched,
     mended,
     relative,
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MODEL = "qwenvl"
 CLOSE = 1e-5
 """Relative, of the tokens' log-probabilities: 1e-6 is what was measured over the whole space."""
-PORTS = itertools.count(19600)
 VISION, TEXT = "/model/image_encoder/vision_encoder", "/model/text_decoder"
 MUTATED: dict[str, dict[str, Any]] = {
     "vision": {
@@ -64,7 +63,7 @@ def assert_alike(
     folders = []
     for environment in (pta_env, msa_env):
         folder = tmp_path / environment.stack
-        done = launched(environment, folder, changes, MODEL, MASTER_PORT=str(next(PORTS)))
+        done = launched(environment, folder, changes, MODEL, MASTER_PORT=free_port())
         assert done.returncode == 0, done.stdout + done.stderr
         kept = answer(folder)
         log = folder / "msrun_log" / "worker_0.log"

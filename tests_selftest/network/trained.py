@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
+import os
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -99,6 +103,16 @@ def in_one_process(
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(jobs)
     return lines
+
+
+def free_port() -> str:
+    """A port that nobody has, below those that the system gives away by itself."""
+    start = 20000 + os.getpid() * 7 % 10000
+    for port in itertools.chain(range(start, 30000), range(20000, start)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
+    raise AssertionError("no free port")
 
 
 def launched(
