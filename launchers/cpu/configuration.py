@@ -36,6 +36,9 @@ class Configuration:
         """Return the value at *pointer*; KeyError where it is absent and has no *default*."""
         value: Any = self._documents
         for token in pointer.strip("/").split("/"):
+            if isinstance(value, list) and token.isdigit() and int(token) < len(value):
+                value = value[int(token)]
+                continue
             if not isinstance(value, Mapping) or token not in value:
                 if default is REQUIRED:
                     raise KeyError(f"the configuration has no {pointer}")

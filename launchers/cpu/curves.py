@@ -1,6 +1,7 @@
 """Trains many configurations in one process, without a launcher, and prints their curves.
 
-``curves.py FILE``: for each JSON line of FILE (``{"documents": {...}, "steps": 5, "seed": 43}``)
+``curves.py FILE``: for each JSON line of FILE (``{"documents": {...}, "steps": 5, "seed": 43}``,
+and ``"network": "cpu.module:Class"`` where it is not CogVideoX)
 one line out: ``{"losses", "grad_norms", "parameter_count", "parameters", "echo"}`` or
 ``{"error"}``.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from cpu import stack
 
 stack.boot()
 
-from cpu.cogvideox import CogVideoX  # noqa: E402
 from cpu.configuration import Configuration  # noqa: E402
 from cpu.training import train  # noqa: E402
 from cpu.workers import Workers  # noqa: E402
@@ -35,7 +36,8 @@ def curves(line: dict[str, Any]) -> dict[str, Any]:
         losses.append(loss)
         norms.append(norm)
 
-    model = CogVideoX(configuration, line["seed"])
+    module, name = line.get("network", "cpu.cogvideox:CogVideoX").split(":")
+    model = getattr(import_module(module), name)(configuration, line["seed"])
     train(
         configuration,
         model.network,

@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -66,8 +67,8 @@ def write(folder: Path) -> None:
     (folder / LISTING).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def ensure(folder: Path) -> Path:
-    """Write the set at *folder* unless it is there; whole or not at all, by one writer."""
+def ensure(folder: Path, write: Callable[[Path], None] = write) -> Path:
+    """Write a set at *folder* by *write* unless it is there; whole or not at all, by one writer."""
     if (folder / LISTING).exists():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

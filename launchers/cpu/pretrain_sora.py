@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -22,8 +23,8 @@ def dumped(args: dict) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Train for ``--train-iters`` steps; the last rank prints the iteration lines."""
+def main(network: str = "cpu.cogvideox:CogVideoX") -> None:
+    """Train *network* for ``--train-iters`` steps; the last rank prints the iteration lines."""
     args = arguments.parse(sys.argv[1:])
     if scheduler.is_scheduler():
         scheduler.serve()
@@ -32,7 +33,6 @@ def main() -> None:
 
     fixes = stack.boot()
     group = workers.join()
-    from cpu.cogvideox import CogVideoX
     from cpu.configuration import Configuration
     from cpu.training import train
 
@@ -47,7 +47,8 @@ def main() -> None:
         say(dumped(args))
     seed = int(os.environ.get("LMSV_SEED") or args.get("seed", 1234))
     steps = int(args["train-iters"])
-    model = CogVideoX(configuration, seed)
+    module, name = network.split(":")
+    model = getattr(import_module(module), name)(configuration, seed)
     if first:
         say(f"data set: {model.samples.listing}")
 

@@ -16,6 +16,8 @@ from cpu.feed_forward import FeedForward
 from cpu.randomness import Draws
 
 NORM_TYPES = ("qk_ln", "ada_norm_single")
+OUT_EPS = 1e-6
+"""MindSpeed-MM norms the output twice; the second norm (norm_out) has an eps of its own."""
 
 
 class Shape:
@@ -169,6 +171,7 @@ class SatDiT(nn.Module):
         )
         self.norm_final = norm(shape.width, shape)
         self.modulation_final = nn.Linear(shape.time_width, 2 * shape.width)
+        self.norm_out = nn.LayerNorm(shape.width, eps=OUT_EPS, elementwise_affine=shape.affine)
         self.out = nn.Linear(shape.width, shape.out_channels * volume)
 
     def forward(self, latents, time_table, text, draws: Draws | None = None):
@@ -201,6 +204,6 @@ class SatDiT(nn.Module):
         for block in self.blocks:
             tokens = block(tokens, count, time, shared, rotation, draws)
         shift, scale = torch.split(self.modulation_final(time), shape.width, dim=-1)
-        video = self.norm_final(tokens)[:, count:]
+        video = self.norm_out(self.norm_final(tokens)[:, count:])
         video = video * (1.0 + scale.unsqueeze(1)) + shift.unsqueeze(1)
         return positions.unpatched(self.out(video), grid, shape.patch, shape.out_channels)

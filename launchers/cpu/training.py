@@ -67,7 +67,7 @@ def train(
     ``on_start`` is told the digests of the weights, ``on_step`` each step's figures.
     """
     digests = weights.fill(network, seed)
-    named = list(network.named_parameters())
+    named = [pair for pair in network.named_parameters() if pair[1].requires_grad]
     optimizer = AdamW(configuration, named)
     schedule = Schedule(configuration, steps)
     batches = Batches(configuration, workers)

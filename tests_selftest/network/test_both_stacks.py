@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
 import re
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +13,7 @@ from tests_selftest.network.trained import (
     changed,
     completion,
     curves,
+    free_port,
     launched,
     relative,
     steps,
@@ -55,16 +52,6 @@ LINE = re.compile(
     r" number of skipped iterations:   0 \| number of nan iterations:   0 \|$",
     re.MULTILINE,
 )
-
-
-def free_port() -> str:
-    """A port that nobody has, below those that the system gives away by itself."""
-    start = 20000 + os.getpid() * 7 % 10000
-    for port in itertools.chain(range(start, 30000), range(20000, start)):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return str(port)
-    raise AssertionError("no free port")
 
 
 def of_both(
