@@ -80,6 +80,22 @@ class Record:
         self._steps = step
         self.facts["steps"] = step
 
+    def sample(self, name: str, value: Any) -> None:
+        """Save what the run made as ``samples/<name>``, and note its digest.
+
+        *value*: a NumPy array for a name that ends in ``.npy``, else what JSON can hold.
+        """
+        folder = self.folder.parent / "samples"
+        folder.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".npy"):
+            import numpy
+
+            numpy.save(folder / name, value)
+        else:
+            (folder / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        self.facts.setdefault("samples", {})[name] = f"sha256:{digest}"
+
     def finish(self) -> None:
         """Write the record whole: its presence says that the work was complete."""
         peak = status_kb("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
