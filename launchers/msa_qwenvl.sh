@@ -11,7 +11,7 @@ on_cpu() {
   run_msrun "$launchers/cpu/inference_vlm.py" "${model_arguments[@]}"
 }
 
-# One NPU on both stacks; more only where TP is set.
+# One NPU on both stacks; more only where LMSV_TP is set.
 on_npu() {
   npu_begin
   npu_patch_point mindspeed_mm.tasks.inference.pipeline.qwen2vl_pipeline Qwen2VlPipeline.generate
@@ -26,6 +26,6 @@ on_npu() {
   npu_run inference_vlm.py
 }
 
-npu_devices "${TP:-1}"
+npu_devices "${LMSV_TP:-1}"
 prepare msa qwenvl
 "on_$LMSV_DEVICE"

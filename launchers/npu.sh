@@ -4,7 +4,7 @@
 : "${launchers:?}" # from common.sh
 
 npu_stop() { # sentence
-  printf 'lmsv: %s\n' "$1" >&2
+  printf 'lmsv: error: %s\n' "$1" >&2
   exit 2
 }
 
@@ -210,9 +210,9 @@ npu_model_arguments() {
     previous=$token
   done
   # argparse takes the last: a setting of the person who starts the launcher.
-  if [[ -n ${TP:-} ]]; then npu_arguments+=(--tensor-model-parallel-size "$TP"); fi
-  if [[ -n ${PP:-} ]]; then npu_arguments+=(--pipeline-model-parallel-size "$PP"); fi
-  if [[ -n ${CP:-} ]]; then npu_arguments+=(--context-parallel-size "$CP"); fi
+  if [[ -n ${LMSV_TP:-} ]]; then npu_arguments+=(--tensor-model-parallel-size "$LMSV_TP"); fi
+  if [[ -n ${LMSV_PP:-} ]]; then npu_arguments+=(--pipeline-model-parallel-size "$LMSV_PP"); fi
+  if [[ -n ${LMSV_CP:-} ]]; then npu_arguments+=(--context-parallel-size "$LMSV_CP"); fi
   npu_arguments+=(--seed "$LMSV_SEED" --distributed-backend nccl)
   if [[ $LMSV_STACK == msa ]]; then npu_arguments+=(--ai-framework mindspore); fi
 }

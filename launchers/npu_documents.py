@@ -83,9 +83,9 @@ def check_pipeline(document: object, stages: int, where: str = "") -> None:
 
 
 def stages_of(tokens: list[str]) -> int:
-    """Return the number of pipeline stages: PP, else the run's argument, else 1."""
-    if os.environ.get("PP"):
-        return int(os.environ["PP"])
+    """Return the number of pipeline stages: LMSV_PP, else the run's argument, else 1."""
+    if os.environ.get("LMSV_PP"):
+        return int(os.environ["LMSV_PP"])
     name = "--pipeline-model-parallel-size"
     return int(tokens[tokens.index(name) + 1]) if name in tokens else 1
 
@@ -157,7 +157,7 @@ def main(argv: list[str]) -> int:
     try:
         prepare(parser.parse_args(argv))
     except Stop as why:
-        print(f"lmsv: {why}", file=sys.stderr)
+        print(f"lmsv: error: {why}", file=sys.stderr)
         return 2
     return 0
 

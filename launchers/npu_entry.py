@@ -195,7 +195,7 @@ def complete() -> None:
     """Add to the record what is known only at the end; stop where an inference made nothing."""
     point = os.environ.get("LMSV_PATCH_POINT", "")
     if point and RECORD.rank == 0 and RECORD.facts["generation_s"] is None:
-        sys.exit(f"lmsv: the generation call {point} never ended: no output was made")
+        sys.exit(f"lmsv: error: the generation call {point} never ended: no output was made")
     allocated, reserved = memory()
     RECORD.facts.update(
         memory_mb=allocated,

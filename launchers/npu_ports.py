@@ -12,15 +12,22 @@ from pathlib import Path
 PROC = Path("/proc")
 
 
+HELD = {"01", "0A"}
+"""States of /proc/net/tcp in which a port is held: established and listening. A run that ended a
+moment ago leaves ports in TIME_WAIT, which keeps nobody from them."""
+
+
 def used(proc: Path = PROC) -> set[int]:
-    """Return the local TCP ports that any socket of this machine holds."""
+    """Return the local TCP ports that sockets of this machine hold."""
     ports: set[int] = set()
     for name in ("tcp", "tcp6"):
         try:
             lines = (proc / "net" / name).read_text(encoding="ascii").splitlines()[1:]
         except OSError:
             continue
-        ports.update(int(line.split()[1].rsplit(":", 1)[1], 16) for line in lines)
+        for words in map(str.split, lines):
+            if words[3] in HELD:
+                ports.add(int(words[1].rpartition(":")[2], 16))
     return ports
 
 
@@ -46,8 +53,8 @@ def main(argv: list[str]) -> int:
     taken = sorted(wanted & used())
     if taken:
         print(
-            f"lmsv: HCCL_IF_BASE_PORT {base}: port {taken[0]} is in use; set another range, or end "
-            "what uses it",
+            f"lmsv: error: HCCL_IF_BASE_PORT {base}: port {taken[0]} is in use; set another range, "
+            "or end what uses it",
             file=sys.stderr,
         )
         return 2

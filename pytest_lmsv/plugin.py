@@ -40,8 +40,8 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def asks_for_models(config: pytest.Config) -> bool:
     """Return whether this session is to test models; asked before anything heavy is imported."""
-    asked = config.getoption("lmsv_model", None) or config.getoption("lmsv_replay", None)
-    return bool(asked or config.getini("lmsv_model"))
+    asking = ("lmsv_model", "lmsv_replay", "lmsv_config")
+    return any(config.getoption(name, None) for name in asking) or bool(config.getini("lmsv_model"))
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-html reads where to write
@@ -113,11 +113,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when == "call" and str(report.longrepr).startswith("[XPASS(strict)]"):
+    if report.failed and "_lmsv_baseline" in getattr(item, "fixturenames", ()):
         from pytest_lmsv.report import collection
 
+        collection.begin_with_the_sentence(report, call)
         collection.explain_unexpected_pass(item, report)
     return report

@@ -166,6 +166,11 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
 
 def check(config: pytest.Config) -> None:
     """Find all bad input that can be found before any run; raises InputProblem for the first."""
+    if not models_of(config):
+        raise InputProblem(
+            f"--lmsv-config {settings_of(config).config}: no MODEL_NAME in it, and no --model; "
+            "give one"
+        )
     for model in models_of(config).values():
         expected_bugs(config, model.name)
         settings, given = settings_of(config), replayed_mutation(config)

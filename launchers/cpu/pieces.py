@@ -102,7 +102,45 @@ def attention_of(x: Any, weight: Any, output: Any) -> Any:
     return layer(x, x, x, need_weights=False)[0]
 
 
+def repeats(draw: Callable[..., Any]) -> Any:
+    """Whether the same seed gives the same random numbers."""
+    import torch
+
+    torch.manual_seed(1)
+    first = draw(64)
+    torch.manual_seed(1)
+    return (first == draw(64)).all()
+
+
+def counted(tied: bool) -> int:
+    """How many numbers the parameters of a small network hold, with its weights tied or not."""
+    import torch
+
+    network = torch.nn.ModuleDict({"a": torch.nn.Embedding(6, 4), "b": torch.nn.Linear(4, 6)})
+    if tied:
+        network["b"].weight = network["a"].weight
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def grouped_steps(weight: Any, bias: Any, gradients: Any) -> Any:
+    """Both parameters after AdamW steps in two groups, with and without weight decay."""
+    import torch
+
+    first, second = torch.nn.Parameter(weight * 1.0), torch.nn.Parameter(bias * 1.0)
+    groups = [{"params": [first], "weight_decay": 0.1}, {"params": [second], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.01, foreach=False)
+    for step, gradient in enumerate(gradients):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 / (step + 1)
+        first.grad, second.grad = weight * gradient, gradient * 1.0
+        optimizer.step()
+    return first.detach(), second.detach()
+
+
 PIECES = {
     piece.__name__: piece
-    for piece in (steps, clipped, frozen, zeroed, conv, restored, hooked, recomputed, attention_of)
+    for piece in (
+        *(steps, grouped_steps, clipped, zeroed, frozen, recomputed, conv, attention_of),
+        *(restored, hooked, counted, repeats),
+    )
 }

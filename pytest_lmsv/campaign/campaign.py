@@ -18,7 +18,7 @@ from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.files import locked, write_json
 from pytest_lmsv.judge.effect import not_reached
 from pytest_lmsv.judge.fairness import unequal_weights
-from pytest_lmsv.judge.findings import findings
+from pytest_lmsv.judge.findings import Finding, findings, in_gate
 from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import Tolerances, verdicts
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
@@ -164,24 +164,29 @@ class Campaign:
             )
         )
         archive.write_iteration(filled.place.folder, record)
-        if self.settings.save_weights == "abnormal" and not record.findings:
+        if self.settings.save_weights == "abnormal" and not self.failing(record):
             filled.place.remove_weights()
         return record
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
         assert record.baseline_run is not None
-        assert record.mutation is not None
         found = verdicts(
             record.baseline_run, record.compare_run, record.kind, self.tolerances, self.labels
         )
-        lost = (
-            not_reached(record.mutation.edits, record.baseline_run, record.compare_run)
-            if record.compare_run is not None
-            else ()
-        )
-        texts = tuple(f.text for f in findings(record, found, lost, self.labels))
-        return replace(record, verdicts=found, findings=texts)
+        record = replace(record, verdicts=found)
+        return replace(record, findings=tuple(f.text for f in self.findings(record)))
+
+    def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
+        """Return what is wrong with *record*, whether it is in the gate or not."""
+        lost: tuple[Edit, ...] = ()
+        if record.mutation is not None and record.baseline_run and record.compare_run:
+            lost = not_reached(record.mutation.edits, record.baseline_run, record.compare_run)
+        return findings(record, record.verdicts, lost, self.labels)
+
+    def failing(self, record: IterationRecord) -> tuple[Finding, ...]:
+        """Return the findings of *record* that fail its test."""
+        return in_gate(self.findings(record), self.settings.gate)
 
     def stored(self, spec: ModelSpec, number: int) -> IterationRecord | None:
         """Return iteration *number* where an earlier session of this campaign finished it."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pytest_lmsv.logs.launchers import SIGNALS
 from pytest_lmsv.logs.reading import Reading, read
 from pytest_lmsv.records import Kind, Metrics, Note, Outcome, RunError, RunRecord, Stack
 
 Reason = Literal["exit", "time limit", "silence", "interrupted", "lost"]
-_SIGNALS = {1: "SIGHUP", 2: "SIGINT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
-            9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +70,8 @@ def _exit_error(reading: Reading, exit_status: int | None, reason: Reason) -> Ru
     if not exit_status:
         return None
     number = -exit_status if exit_status < 0 else exit_status - 128
-    if exit_status < 0 or number in _SIGNALS:
-        name = _SIGNALS.get(number, f"signal {number}")
+    if exit_status < 0 or number in SIGNALS:
+        name = SIGNALS.get(number, f"signal {number}")
         return _unspoken(reading, name, "killed", f"killed by {name}")
     return _unspoken(reading, "ExitStatus", "unknown", f"exit status {exit_status}")
 

@@ -17,7 +17,6 @@ from pytest_lmsv.records import Stack
 
 __all__ = [
     "StackEnvironment",
-    "announcement",
     "default_folder",
     "ensure",
     "existing",
@@ -121,20 +120,6 @@ def existing(
             continue
         return StackEnvironment(stack, place, made["versions"])
     return None
-
-
-def announcement(stacks: Sequence[Stack], folder: Path) -> str | None:
-    """One line for the header where the first use will make environments; None if all are there."""
-    missing = [stack for stack in stacks if existing(stack, folder) is None]
-    if not missing:
-        return None
-    disk = sum(PINS[stack].installed_mb for stack in missing)
-    download = sum(PINS[stack].download_mb for stack in missing)
-    whose = " and of ".join(stack.upper() for stack in missing)
-    return (
-        f"first use: the environment of {whose} will be made in {folder} ({disk / 1000:.1f} GB on "
-        f"disk, {download / 1000:.1f} GB to download); `lmsv setup cpu` does it ahead of time"
-    )
 
 
 def same_python(named: Path, interpreter: Path) -> bool:

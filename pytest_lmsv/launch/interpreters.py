@@ -97,7 +97,7 @@ def find(
         f"{wanted_for}: no Python {spoken(versions)} found on PATH, in pyenv, uv or conda: install "
         f"one (as `pyenv install {versions[0][0]}.{versions[0][1]}` or "
         f"`conda create -n py{versions[0][0]}{versions[0][1]} "
-        f"python={versions[0][0]}.{versions[0][1]}`), or name one"
+        f"python={versions[0][0]}.{versions[0][1]}`), or name one with lmsv_python"
     )
 
 
@@ -105,10 +105,12 @@ def checked(named: Path, versions: Sequence[PythonVersion], wanted_for: str) -> 
     path = named / "bin" / "python" if named.is_dir() else Path(shutil.which(named) or named)
     found = probe(path)
     if found is None:
-        raise EnvironmentProblem(f"{wanted_for}: {path} is not a Python that starts: name another")
+        raise EnvironmentProblem(
+            f"{wanted_for}: {path} is not a Python that starts: name another with lmsv_python"
+        )
     if found.minor not in versions:
         raise EnvironmentProblem(
-            f"{wanted_for}: {path} is Python {found.text}, needed is {spoken(versions)}"
+            f"{wanted_for}: {path} is Python {found.text}, needed is {spoken(versions)}: name one with lmsv_python"
         )
     if found.fault is not None:
         raise EnvironmentProblem(f"{wanted_for}: {path}: {found.fault}")

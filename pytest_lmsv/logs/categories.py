@@ -37,7 +37,12 @@ class Pattern:
     find: str = ""
     unless: str = ""
     weak: bool = False
+    cause: bool = False
     reason: str = ""
+
+    @property
+    def kind(self) -> str:
+        return "cause" if self.cause else "weak" if self.weak else "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +57,17 @@ class Patterns:
 
     def category(self, line: str, around: Sequence[str] = ()) -> str | None:
         """The category of an error whose own text is *line*, printed with the lines *around*."""
-        strong = [pattern for pattern in self.categories if not pattern.weak]
-        for pattern in strong:
-            if pattern.match.search(line):
-                return pattern.category
-        for pattern in strong:
-            if any(pattern.match.search(other) for other in around):
-                return pattern.category
-        for pattern in self.categories:
-            if pattern.weak and pattern.match.search(line):
-                return pattern.category
-        for pattern in self.categories:
-            if pattern.weak and any(pattern.match.search(other) for other in around):
-                return pattern.category
+        steps = (
+            ("cause", (line, *around)),
+            ("plain", (line,)),
+            ("plain", around),
+            ("weak", (line,)),
+            ("weak", around),
+        )
+        for kind, texts in steps:
+            for pattern in self.categories:
+                if pattern.kind == kind and any(pattern.match.search(text) for text in texts):
+                    return pattern.category
         return None
 
     def fatal_message(self, text: str) -> Pattern | None:
@@ -102,7 +105,7 @@ def load(paths: tuple[Path, ...] = ()) -> Patterns:
 
 
 _KEYS: Mapping[str, frozenset[str]] = {
-    "categories": frozenset({"category", "match", "example", "weak"}),
+    "categories": frozenset({"category", "match", "example", "weak", "cause"}),
     "fatal": frozenset({"category", "match", "example", "type", "find", "unless"}),
     "echoes": frozenset({"match", "example"}),
     "symptoms": frozenset({"match", "example"}),
@@ -170,5 +173,6 @@ def _entry(path: Path, key: str, number: int, entry: Any) -> Pattern:
         find=str(entry.get("find", "")),
         unless=str(entry.get("unless", "")),
         weak=bool(entry.get("weak", False)),
+        cause=bool(entry.get("cause", False)),
         reason=str(entry.get("reason", "")),
     )

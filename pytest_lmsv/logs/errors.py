@@ -6,12 +6,14 @@ Which of the candidates is the root of the failure, and which are none at all, i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from pytest_lmsv.logs.answers import answers, exits, promises
+from pytest_lmsv.logs.candidate import Candidate
+from pytest_lmsv.logs.escapes import unescaped
+from pytest_lmsv.logs.launchers import BANNER_LINES, Launcher
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import RawLine
 
@@ -21,71 +23,28 @@ _CHAINED = (
     "The above exception was the direct cause of",
 )
 _CONTEXT = 40
+_LONGEST = 16384
 _RETRY_WITHIN = 8
-_MOST = 400
+_MOST = 200
+_LINE = 4096
 
 _RAISED = re.compile(
     r"(?:[A-Za-z_]\w{0,80}\.){0,12}(?P<type>[A-Za-z_]\w{0,80})(?:: ?(?P<message>.*))?\s*\Z",
     re.DOTALL,
 )
 _NAMED = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|StopIteration)\Z")
+_ANY_CODE = re.compile(r"E[A-Z0-9]\d{4}\)?:\s")
 _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
 )
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
-_RETRY = re.compile(
-    r"\bretry(?:ing)?\b|\bretries\b|\breconnect|\battempt \d{1,4}/\d{1,4}|\bfall(?:ing|s)? ?back\b"
-    r"|\bfallback\b|\binstead\b|重试|回退",
-    re.IGNORECASE,
-)
-_PROMISE = re.compile(r"\bwill (?:be )?retr|\bretrying\b|\bfalling back\b|重试", re.IGNORECASE)
-_GIVEN_UP = re.compile(
-    r"giv(?:e|ing) up|gave up|exhausted|no more retries|attempt (\d{1,4})/\1 fail|max\w* retries",
-    re.IGNORECASE,
-)
-_EXITED = re.compile(
-    r"(?:\bexit(?:ed)?(?: with)?(?: code| status)?|\breturn(?:ed)?(?: code)?|non-zero exit status"
-    r"|返回码|退出码)\s?[:=]?\s?-?[1-9]\d{0,4}\b",
-    re.IGNORECASE,
-)
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
+    "connect to host",
 )
 """Parts of the fatal messages in patterns.yaml, and of what takes one back."""
-_SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
-_EXIT_CODE = re.compile(r"(?:exitcode\s{0,4}:|Error code:)\s{0,2}-(\d{1,2})\b")
-_BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
-_PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
-_LAUNCHER = re.compile(
-    r"process \d{1,9} exit\w* with exception|failed \(exitcode: -?\d{1,5}\)"
-    r"|Distributed job exited with exception"
-)
-SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV",
-           1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}  # fmt: skip
-
-
-@dataclass(slots=True)
-class Candidate:
-    """Something that may be an error, with what was printed with it."""
-
-    kind: Literal["exception", "code", "message", "signal", "exit", "open"]
-    type: str
-    message: str
-    line: str
-    raw: RawLine
-    order: int
-    rank: int | None
-    level: str = ""
-    key: int | None = None
-    """The rank that the line's own prefix told: what comes from one stream is of one rank."""
-    benign: str | None = None
-    retry: str | None = None
-    chain: list[str] = field(default_factory=list)
-    around: list[str] = field(default_factory=list)
-    frames: tuple[str, ...] = ()
-    """The innermost frames of the traceback."""
 
 
 @dataclass(slots=True)
@@ -117,23 +76,19 @@ class Collector:
         self.candidates: list[Candidate] = []
         self.suspects: list[Candidate] = []
         """Lines that may be a fatal message; what they are, the patterns decide."""
-        self.first_failed: int | None = None
-        """The rank that torchrun names as the first to fail."""
-        self.first_pid: int | None = None
-        """The process that msrun names as the first to fail."""
-        self.launcher_failed: int | None = None
-        """Order of the line in which a launcher says that a rank failed."""
+        self.launcher = Launcher()
         self._streams: dict[int | None, _Stream] = {}
-        self._banner_rank: int | None = None
-        self._banner = 0
-        self._root_cause = False
 
     def feed(self, raw: RawLine, stripped: Stripped, order: int, rank: int | None) -> int:
         """Take one line; how many of the next lines are wanted whatever they hold."""
-        text = stripped.text
         stream = self._streams.get(stripped.rank)
         if stream is None:
+            if len(self._streams) > 10000:
+                self._streams.clear()
             stream = self._streams[stripped.rank] = _Stream()
+        if len(stripped.text) > _LONGEST and TRACEBACK not in stripped.text:
+            stripped = stripped._replace(text=stripped.text[:_LONGEST])
+        text = stripped.text
         if TRACEBACK in text:
             return self._traceback(raw, stripped, order, rank, stream)
         if stream.block is not None:
@@ -141,11 +96,11 @@ class Collector:
             if wanted is not None:
                 return wanted
         stream.since += 1
+        answered = False
         if stream.last is not None and stream.since <= _CONTEXT:
-            self._after(text, stripped.prefix, stream)
-        if self._banner:
-            self._banner -= 1
-            self._read_banner(raw, text, order)
+            answered = self._after(stripped, stream)
+        if (ended := self.launcher.banner_line(raw, text, order)) is not None:
+            self._keep(ended)
         if text.startswith("Exception ignored in"):
             stream.ignored = order
             return 3
@@ -154,7 +109,7 @@ class Collector:
             return 4
         if stripped.level in {"debug", "info"}:
             return 0
-        if _PROMISE.search(text):
+        if not answered and promises(text):
             stream.retry = text.strip()[:300]
             stream.retry_end = raw.offset + len(raw.text.encode("utf-8", "replace")) + 2
         return self._single(raw, stripped, order, rank, stream)
@@ -211,7 +166,7 @@ class Collector:
     ) -> int:
         """An exception: of the traceback that *began*, or on a line of its own."""
         bare = began is None
-        line = match.string.strip()
+        line = match.string[:_LINE].strip()
         stream.block = None
         last = stream.last
         if bare and last is not None and stream.since <= 2 and line in (last.line, *last.chain):
@@ -224,7 +179,7 @@ class Collector:
         candidate = Candidate(
             kind="exception",
             type=match["type"],
-            message=(match["message"] or "").strip(),
+            message=(match["message"] or "")[:_LINE].strip(),
             line=line,
             raw=raw,
             order=order,
@@ -243,28 +198,27 @@ class Collector:
         self._add(candidate, stream)
         if candidate.type != "ChildFailedError":
             return _CONTEXT
-        self.launcher_failed = self.launcher_failed or order
-        self._banner, self._root_cause = 400, False
-        return 400
+        self.launcher.begin_banner(order)
+        return BANNER_LINES
 
-    def _after(self, text: str, prefix: str, stream: _Stream) -> None:
-        """A line printed soon after a candidate: its context, or what says that it is none."""
-        last = stream.last
+    def _after(self, stripped: Stripped, stream: _Stream) -> bool:
+        """A line printed soon after a candidate: its context, or (true) what says it is none."""
+        last, text = stream.last, stripped.text
         assert last is not None
-        if _EXITED.search(text):
+        if exits(text):
             stream.exited = True
         if (
             stream.since <= _RETRY_WITHIN
             and not stream.exited
-            and text[:1] not in {" ", "\t"}
-            and _RETRY.search(text)
-            and not _GIVEN_UP.search(text)
+            and answers(text)
             # MindSpore's own reconnecting is no answer to a Python exception beside it
-            and ("(" not in prefix or last.kind != "exception")
+            and ("(" not in stripped.prefix or last.kind != "exception")
         ):
             last.retry = text.strip()[:300]
-        if text.strip():
+            return True
+        if len(last.around) < _CONTEXT and text.strip():
             last.around.append(text[:1000])
+        return False
 
     # -- lines that stand alone -----------------------------------------------------------------
 
@@ -275,7 +229,11 @@ class Collector:
         match = _RAISED.match(text) if len(text) < 60000 else None
         if match and _NAMED.search(match["type"]) and match["message"] is not None:
             return self._raised(match, raw, stripped, order, rank, stream, None)
-        if (code := _CODE.search(text)) and (code.start() == 0 or code["name"] or "PID:" in text):
+        if (
+            _ANY_CODE.search(text)
+            and (code := _CODE.search(text))
+            and (code.start() == 0 or code["name"] or "PID:" in text)
+        ):
             line = _PID.sub("", text.strip(), count=1) if text.lstrip().startswith("[PID") else text
             self._add(
                 Candidate(
@@ -287,16 +245,9 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
-        if _LAUNCHER.search(text):
-            self.launcher_failed = self.launcher_failed or order
-            pid = _PID_ENDED.search(text)
-            if pid and self.first_pid is None:
-                self.first_pid = int(pid[1])
-        if signal := _SIGNAL.search(text):
-            self._signal(signal[2], raw, text, order, self._banner_rank)
-        elif (exit_code := _EXIT_CODE.search(text)) and int(exit_code[1]) in SIGNALS:
-            self._signal(SIGNALS[int(exit_code[1])], raw, text, order, self._banner_rank)
-        elif any(hint in text for hint in self._hints):
+        for candidate in self.launcher.line(raw, text, order):
+            self._keep(candidate)
+        if any(hint in text for hint in self._hints):
             self._suspect(raw, stripped, order, rank)
         return 0
 
@@ -310,35 +261,16 @@ class Collector:
             )
         )
 
-    def _signal(self, name: str, raw: RawLine, text: str, order: int, rank: int | None) -> None:
-        line = text.strip()
-        if len(self.candidates) < 2 * _MOST:
-            self.candidates.append(Candidate("signal", name, line, line, raw, order, rank))
-
-    def _read_banner(self, raw: RawLine, text: str, order: int) -> None:
-        """torchrun's list of failed ranks: the one under `Root Cause` failed first."""
-        if text.startswith("Root Cause"):
-            self._root_cause = True
-        match = _BANNER.match(text)
-        if match and match[1] == "rank":
-            digits = match[2].split(" ")[0]
-            self._banner_rank = int(digits) if digits.isdigit() else None
-            if self._root_cause and self.first_failed is None:
-                self.first_failed = self._banner_rank
-        elif match and match[1] == "exitcode" and self._root_cause:
-            code = re.match(r"(\d{1,5}) \(pid", match[2])
-            if code and int(code[1]) > 1 and self.first_failed == self._banner_rank:
-                line = text.strip()
-                self.candidates.append(
-                    Candidate("exit", "ExitStatus", line, line, raw, order, self._banner_rank)
-                )
-
     def _add(self, candidate: Candidate, stream: _Stream) -> None:
         stream.last = candidate
         stream.since = 0
         stream.exited = False
-        if len(self.candidates) < _MOST:
-            self.candidates.append(candidate)
+        self._keep(candidate)
+
+    def _keep(self, candidate: Candidate) -> None:
+        if len(self.candidates) >= 2 * _MOST:  # the first half and the last half are enough
+            del self.candidates[_MOST]
+        self.candidates.append(candidate)
 
     def finish(self, order: int) -> None:
         """The tracebacks that have no last line (the log was cut there)."""
@@ -357,19 +289,3 @@ def _class_like(match: re.Match[str], lines: int) -> bool:
     """A class name that ends in neither Error nor Exception, right after the frames."""
     name = match["type"]
     return lines > 1 and name[0].isupper() and (match["message"] is None or "." in match[0][:80])
-
-
-def unescaped(text: str, at: int) -> list[str]:
-    r"""The lines of the string literal in *text* that holds position *at* (``\n`` for newlines)."""
-    quote = max(text.rfind('"', 0, at), text.rfind("'", 0, at))
-    inside = text[at:]
-    if quote >= 0:
-        end = re.compile(rf"(?:[^{text[quote]}\\]|\\.)*").match(text, at)
-        inside = end[0] if end else inside
-    while "\\\\n" in inside:  # escaped more than once
-        inside = inside.replace("\\\\", "\\")
-    try:
-        inside = str(json.loads('"' + inside.replace("\\'", "'") + '"'))
-    except ValueError:
-        inside = inside.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t")
-    return inside.split("\n")

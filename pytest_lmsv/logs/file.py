@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_lmsv.logs.errors import TRACEBACK, Collector
+from pytest_lmsv.logs.escapes import container_line
 from pytest_lmsv.logs.metrics import (
     RECORD,
     Footer,
@@ -16,19 +17,23 @@ from pytest_lmsv.logs.metrics import (
     mean_step_time,
     other_step,
     peak_memory,
+    trainer_step,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
 from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
 
-_STARTS = re.compile(
-    r"^\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -|Start worker process with rank id:(\d{1,6})"
-)
+_COMMAND = re.compile(r"\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -")
+_WORKER = "Start worker process with rank id:"
 _PERHAPS_STARTS = ("using world size:", " Arguments ------", "time to initialize megatron")
 _ENDS = ("ChildFailedError", "Distributed job exited", "training is done", "workers successfully")
 _BAR = re.compile(r"(\d{1,9})/(\d{1,9}) \[[^\]]{0,60}(?:it/s|s/it)")
-_DONE = re.compile(r"Inference finished|\bSaved \d{1,9} samples|\bsaving (?:videos?|images?) to\b")
+_DONE = ("finished", "Saved ", "saving ")
+_DONE_LINE = re.compile(
+    r"Inference finished|\bSaved \d{1,9} samples|\bsaving (?:videos?|images?) to\b"
+)
 _WORLD = re.compile(r"using world size: {0,8}(\d{1,6})")
+_NO_PREFIX = re.compile(r"\s{0,8}(?:\[[\d :.-]{10,30}\] )?\Z")
 _PID = re.compile(r"\[[A-Z]{4,8}\] [A-Z_]{2,30}\((\d{1,9})[,:]")
 
 
@@ -47,6 +52,7 @@ class Run:
     memory: float | None = None
     mean_time: tuple[int, float] | None = None
     footers: list[tuple[int, Footer]] = field(default_factory=list)
+    trainer_steps: dict[str, int] = field(default_factory=dict)
     ranks: set[int] = field(default_factory=set)
     """Ranks that msrun says it started."""
     world_size: int | None = None
@@ -86,6 +92,8 @@ class Reader:
         self._last_warning = ""
         self._previous: tuple[int | None, int] | None = None
         self._pids: set[int] = set()
+        self._same: str | None = None
+        self._wanted = 0
 
     def read(self) -> LogFile:
         with self._path.open("rb", buffering=0) as stream:
@@ -114,15 +122,27 @@ class Reader:
     # -- one line -------------------------------------------------------------------------------
 
     def _line(self, raw: RawLine) -> int:
+        """Take one line; how many of the next lines are wanted whatever they hold."""
+        text = raw.text
+        if text == self._same and raw.ended and text:
+            return self._wanted  # a tee, or a flood: says nothing new
+        self._same = text
+        self._wanted = self._new_line(raw)
+        return self._wanted
+
+    def _new_line(self, raw: RawLine) -> int:
         text = raw.text
         if not text.strip() and not self._wrapped:
             run = self._runs[-1]
             return run.collector.feed(raw, Stripped("", None, "", ""), self._order, None)
+        if text.startswith('{"log":') and (inner := container_line(text)) is not None:
+            raw = raw._replace(text=inner)
+            text = inner
         self._order += 1
         run = self._runs[-1]
         run.order = self._order
-        if RECORD.search(text) and "|" in text:
-            return self._record_line(raw)
+        if (match := RECORD.search(text)) and "|" in text:
+            return self._record_line(raw, match)
         stripped = strip(text)
         if self._wrapped:
             fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
@@ -145,7 +165,7 @@ class Reader:
         if stripped.level == "warning":
             self._last_warning = text.strip()[:1000]
         if "loss" in text or "step" in text:
-            step = other_step(raw.text)
+            step = other_step(raw.text) or trainer_step(text, run.trainer_steps)
             if step is not None:
                 self._record(step, stripped.rank)
                 return 0
@@ -164,12 +184,12 @@ class Reader:
             run.footers.append((self._order, found))
             del run.footers[200:-200]
             return 0
-        if bar := _BAR.search(raw.text):
+        if ("it/s" in text or "s/it" in text) and (bar := _BAR.search(raw.text)):
             if int(bar[1]) > 0:
                 run.progress[stripped.rank] = self._order
             if TRACEBACK not in raw.text:
                 return 0
-        if _DONE.search(text):
+        if any(mark in text for mark in _DONE) and _DONE_LINE.search(text):
             run.progress[stripped.rank] = self._order
         if "nference" in text:
             run.inference = run.inference or "inference_" in text or "Inference" in text
@@ -178,12 +198,15 @@ class Reader:
     def _starts(self, raw: RawLine, text: str) -> Run:
         """The run that this line belongs to: a new one where it shows a start."""
         run = self._runs[-1]
-        start = _STARTS.search(text)
-        if start and start[1]:
-            if int(start[1]) in run.ranks:
+        if _WORKER in text:
+            digits = re.match(r"\d{1,6}", text.split(_WORKER, 1)[1])
+            worker = int(digits[0]) if digits else 0
+            if worker in run.ranks:
                 run = self._new_run()
-            run.ranks.add(int(start[1]))
-        elif start or any(mark in text for mark in _PERHAPS_STARTS):
+            run.ranks.add(worker)
+            return run
+        start = ("torchrun -" in text or "msrun -" in text) and _COMMAND.match(text)
+        if start or any(mark in text for mark in _PERHAPS_STARTS):
             begun = run.records or run.collector.candidates
             if (start and begun) or (begun and run.ended):
                 run = self._new_run()
@@ -204,13 +227,11 @@ class Reader:
 
     # -- step records ---------------------------------------------------------------------------
 
-    def _record_line(self, raw: RawLine) -> int:
+    def _record_line(self, raw: RawLine, match: re.Match[str]) -> int:
         text = raw.text
-        match = RECORD.search(text)
-        assert match
         head = text[: match.start()]
-        rank = strip(head).rank if head.strip() else None
-        self._take(self._wrapped.begin(text, raw.ended, rank))
+        rank = None if _NO_PREFIX.match(head) else strip(head).rank
+        self._take(self._wrapped.begin(text, raw.ended, rank, match))
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
         return 1 if self._wrapped else 0

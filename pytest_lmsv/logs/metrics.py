@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 NUMBER = r"[-+]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][-+]?\d{1,5})?"
 _FIGURE = re.compile(
@@ -17,7 +18,10 @@ _FIGURE = re.compile(
     rf"(?:\s*/\s*{NUMBER})?\)?\s*(?P<unit>[a-zA-Z]*)\s*\Z",
     re.IGNORECASE,
 )
-RECORD = re.compile(r"(?<![\w])iteration:?\s{0,12}(\d{1,12})\s{0,12}/\s{0,12}(\d{1,12})(?!\d)")
+# The look-behind stands after the word: so the search runs on a literal.
+RECORD = re.compile(
+    r"iteration(?<!\witeration):?\s{0,12}(\d{1,12})\s{0,12}/\s{0,12}(\d{1,12})(?!\d)"
+)
 _ALLOCATED = re.compile(rf"max allocated:\s{{0,4}}({NUMBER})(?:\s{{0,4}}\||(?=\s{{0,4}}$))")
 _MEMORY_KEY = re.compile(
     rf"max_memory_allocated\s?\(?(GB|MB)\)?\s?[:=]\s{{0,4}}({NUMBER})(?![\d.eE])"
@@ -37,6 +41,7 @@ _MINDSPORE_TIME = re.compile(rf"per step time:\s?({NUMBER})\s?ms")
 _MINDFORMERS = re.compile(
     r"step:\[\s{0,9}(\d{1,9})\s?/\s{0,9}(\d{1,9})\],\s?(.{0,400})\Z", re.IGNORECASE
 )
+_TRAINER = re.compile(rf"\s{{0,4}}\{{'loss': '?({NUMBER}|nan|inf)'?, (.{{0,400}})\}}")
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 0.001}
 
 # Losses beside the main one; "loss scale" is none at all.
@@ -45,9 +50,11 @@ _AUXILIARY = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
-    """What one line says of one step. ``time_ms`` in milliseconds; None where it says nothing."""
+class StepRecord(NamedTuple):
+    """What one line says of one step. ``time_ms`` in milliseconds; None where it says nothing.
+
+    A named tuple: a long log makes millions.
+    """
 
     step: int
     steps: int | None
@@ -86,8 +93,23 @@ def figure(text: str) -> tuple[float, str] | None:
     return (float(match["value"]), match["unit"].lower()) if match else None
 
 
-def _time(key: str, value: tuple[float, str]) -> float:
-    number, unit = value
+def _number(text: str) -> float | None:
+    """A field without a unit; the first of a pair."""
+    try:
+        return float(text)
+    except ValueError:
+        found = figure(text)
+        return found[0] if found else None
+
+
+def _milliseconds(key: str, text: str) -> float | None:
+    try:
+        number, unit = float(text), ""
+    except ValueError:
+        found = figure(text)
+        if found is None:
+            return None
+        number, unit = found
     if key.endswith(("(s)", "(sec)")):
         unit = "s"
     elif key.endswith("(ms)"):
@@ -95,81 +117,99 @@ def _time(key: str, value: tuple[float, str]) -> float:
     return number * _UNITS.get(unit, 1.0)
 
 
-def step_records(text: str) -> list[StepRecord]:
-    """All step records in *text*, which may hold several glued to one another."""
-    starts = list(RECORD.finditer(text))
+def _count(text: str) -> int:
+    number = _number(text)
+    return int(number) if number is not None and math.isfinite(number) else 0
+
+
+def step_records(text: str, start: re.Match[str] | None = None) -> list[StepRecord]:
+    """All step records in *text*, which may hold several glued to one another.
+
+    *start*: the first match of RECORD, where it is known.
+    """
+    start = start or RECORD.search(text)
     records = []
-    for index, start in enumerate(starts):
-        end = starts[index + 1].start() if index + 1 < len(starts) else len(text)
-        if index + 1 < len(starts):  # what precedes the next record belongs to neither
-            end = max(text.rfind("|", start.end(), end) + 1, start.end())
+    while start is not None:
+        following = RECORD.search(text, start.end())
+        end = len(text)
+        if following:  # what precedes the next record belongs to neither
+            end = max(text.rfind("|", start.end(), following.start()) + 1, start.end())
         record = _step_record(start, text[start.end() : end])
         if record is not None:
             records.append(record)
+        start = following
     return records
 
 
 def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
     loss: float | None = None
-    loss_key = ""
-    rank = 9
-    grad_norm = time_ms = learning_rate = None
+    loss_key = last_key = ""
+    best = 9
+    grad_norm: float | None = None
+    time_ms: float | None = None
+    learning_rate: float | None = None
     skipped = nan_iterations = 0
-    last_key = ""
+    scale = False
     fields = rest.split("|")
     closed = len(fields) > 1 and not fields[-1].strip()
     for field in fields[1:]:
-        key, colon, value = field.rpartition(":")
+        raw_key, colon, value = field.rpartition(":")
         if not colon:
             continue
-        key = "".join(key.split())  # a wrapped record loses blanks at the end of a line
-        last_key = key
-        if key.endswith("oss"):
-            worth = _loss_rank(key)
-            if worth < rank and (found := figure(value)):
-                loss, loss_key, rank = found[0], key, worth
-        elif key.startswith("elapsedtimeper"):
-            if found := figure(value):
-                time_ms = _time(key, found)
-        elif key == "gradnorm" or key == "grad_norm":
-            if found := figure(value):
-                grad_norm = found[0]
-        elif key == "learningrate":
-            if found := figure(value):
-                learning_rate = found[0]
-        elif key == "numberofskippediterations":
-            if found := figure(value):
-                skipped = int(found[0])
-        elif key == "numberofnaniterations" and (found := figure(value)):
-            nan_iterations = int(found[0])
-    if not last_key:
-        return None
-    if loss is None and time_ms is None and "scale" not in rest and grad_norm is None:
+        meaning, last_key = _meaning(raw_key)
+        if meaning is None:
+            continue
+        if meaning == "time":
+            time_ms = _milliseconds(last_key, value)
+        elif meaning == "norm":
+            grad_norm = _number(value)
+        elif meaning == "rate":
+            learning_rate = _number(value)
+        elif meaning == "skipped":
+            skipped = _count(value)
+        elif meaning == "nan":
+            nan_iterations = _count(value)
+        elif meaning == "scale":
+            scale = True
+        else:
+            worth = int(meaning)
+            number = _number(value) if worth < best else None
+            if number is not None:
+                loss, loss_key, best = number, last_key, worth
+    if loss is None and time_ms is None and grad_norm is None and not scale:
         return None  # the FSDP engine's memory line, a progress message
     return StepRecord(
-        step=int(start[1]),
-        steps=int(start[2]),
-        loss=loss,
-        loss_key=loss_key,
-        grad_norm=grad_norm,
-        time_ms=time_ms,
-        learning_rate=learning_rate,
-        skipped=skipped,
-        nan_iterations=nan_iterations,
-        last_key=last_key,
-        closed=closed,
-    )
+        int(start[1]), int(start[2]), loss, loss_key, grad_norm, time_ms, learning_rate,
+        skipped, nan_iterations, last_key, closed,
+    )  # fmt: skip
 
 
-def _loss_rank(key: str) -> int:
-    """Which loss is the main one: 0 first; 9 is none."""
-    if key == "loss":
-        return 0
-    if key == "lmloss":
-        return 1
+_MEANINGS = {
+    "gradnorm": "norm",
+    "grad_norm": "norm",
+    "learningrate": "rate",
+    "numberofskippediterations": "skipped",
+    "numberofnaniterations": "nan",
+    "lossscale": "scale",
+}
+
+
+@lru_cache(maxsize=512)
+def _meaning(raw_key: str) -> tuple[str | None, str]:
+    """What a field is, and its key without blanks (a wrapped record loses those at line ends).
+
+    A digit is a loss, the main one first.
+    """
+    key = "".join(raw_key.split())
+    if key.startswith("elapsedtimeper"):
+        return "time", key
+    if key in _MEANINGS or not key.endswith("oss"):
+        return _MEANINGS.get(key), key
+    if key in {"loss", "lmloss"}:
+        return ("0" if key == "loss" else "1"), key
     if key.lower() in {"totalloss", "total_loss", "trainloss", "train_loss", "trainingloss"}:
-        return 2
-    return 9 if _AUXILIARY.search(key) else 3
+        return "2", key
+    return (None if _AUXILIARY.search(key) else "3"), key
 
 
 def other_step(text: str) -> StepRecord | None:
@@ -186,12 +226,26 @@ def other_step(text: str) -> StepRecord | None:
             if found and key.strip() == "loss":
                 loss = found[0]
             elif found and key.strip() == "per_step_time":
-                time_ms = _time(key, found)
+                time_ms = _milliseconds(key, value)
     else:
         return None
     if loss is None:
         return None
     return StepRecord(int(match[1]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True)
+
+
+def trainer_step(text: str, seen: dict[str, int]) -> StepRecord | None:
+    """A step of Hugging Face's trainer, which prints no number: its place among those *seen*."""
+    match = _TRAINER.match(text)
+    if not match:
+        return None
+    values = dict(part.split(": ", 1) for part in match[2].split(", ") if ": " in part)
+    figures = {key.strip("'"): _number(value.strip("'")) for key, value in values.items()}
+    step = seen.setdefault(values.get("'epoch'", text), len(seen) + 1)
+    return StepRecord(
+        step, None, float(match[1]), "loss", figures.get("grad_norm"), None,
+        figures.get("learning_rate"), 0, 0, "loss", True,
+    )  # fmt: skip
 
 
 def mean_step_time(text: str) -> float | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_lmsv.logs import categories, roots
+from pytest_lmsv.logs import belonging, categories, roots
+from pytest_lmsv.logs.completion import read_record
 from pytest_lmsv.logs.file import LogFile, Reader, Run
 from pytest_lmsv.logs.metrics import StepRecord
 from pytest_lmsv.logs.text import line_number
@@ -65,7 +65,7 @@ def read(
     extra = categories.needles(patterns)
     notes: list[Note] = []
     files = [_read_file(path, extra) for path in _expand(paths)]
-    kept, left_out = of_this_run(files, since)
+    kept, left_out = belonging.of_this_run(files, since)
     notes += [Note("left_out", text) for text in left_out]
     completions, exact = read_record(record, run_id, notes)
 
@@ -123,31 +123,6 @@ def _read_file(path: Path, extra: Sequence[bytes]) -> LogFile:
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputProblem(f"{path}: log can't be read ({reason}); name a log file") from None
-
-
-def of_this_run(files: Sequence[LogFile], since: float | None) -> tuple[list[LogFile], list[str]]:
-    """The files that this run wrote, and why the others are left out."""
-    started: set[int] = set()
-    world = None
-    for file in files:
-        started |= file.last.ranks
-        world = file.last.world_size or world
-    kept: list[LogFile] = []
-    left_out: list[str] = []
-    for file in files:
-        reason = None
-        if since is not None and file.path.stat().st_mtime < since - 2:
-            reason = "last written before this run began"
-        elif file.rank is not None and len(files) > 1:
-            if started and file.rank not in started:
-                reason = f"this run started no rank {file.rank}"
-            elif world is not None and file.rank >= world:
-                reason = f"this run has {world} ranks"
-        if reason:
-            left_out.append(f"{file.path}: {reason}")
-        else:
-            kept.append(file)
-    return (kept, left_out) if kept else (list(files), [])
 
 
 def _steps(files: Sequence[LogFile]) -> dict[int, StepRecord]:
@@ -317,81 +292,6 @@ def _memory(
         return max(peaks), "allocated, log"
     totals = [found.value for found in footers if found.what == "memory"]
     return (max(totals), "summary line, log") if totals else (None, "")
-
-
-Exact = tuple[Mapping[int, float], Mapping[int, float]]
-
-
-def read_record(
-    record: Path | Sequence[Path] | None, run_id: str | None, notes: list[Note]
-) -> tuple[tuple[Completion, ...], Exact]:
-    """Completion records and exact figures of the steps of one run (DESIGN 6.3)."""
-    if record is None:
-        return (), ({}, {})
-    folders = [record] if isinstance(record, Path) else list(record)
-    completions: dict[int, Completion] = {}
-    losses: dict[int, float] = {}
-    norms: dict[int, float] = {}
-    for folder in folders:
-        for path in sorted(folder.glob("rank_*.json")):
-            found = _completion(path, run_id, notes)
-            if found is not None:
-                completions[found.rank] = found
-        for path in sorted(folder.glob("steps_*.jsonl")):
-            _exact(path, losses, norms)
-    return tuple(completions[rank] for rank in sorted(completions)), (losses, norms)
-
-
-def _completion(path: Path, run_id: str | None, notes: list[Note]) -> Completion | None:
-    from pytest_lmsv.records import Parameter
-
-    try:
-        data = json.loads(path.read_bytes())
-        if data.get("complete") is not True:
-            return None
-        if run_id is not None and data["run_id"] != run_id:
-            notes.append(Note("left_out", f"{path}: written by run {data['run_id']}"))
-            return None
-        return Completion(
-            rank=int(data["rank"]),
-            world_size=int(data["world_size"]),
-            run_id=str(data["run_id"]),
-            steps=data.get("steps"),
-            memory_mb=number(data.get("memory_mb")),
-            memory_kind=data.get("memory_kind"),
-            generation_s=number(data.get("generation_s")),
-            versions=data.get("versions") or {},
-            documents=data.get("documents") or {},
-            parameters={
-                name: Parameter(entry["dtype"], tuple(entry["shape"]), entry["digest"])
-                for name, entry in (data.get("parameters") or {}).items()
-            },
-            echo=data.get("echo") or {},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        notes.append(Note("left_out", f"{path}: not a completion record ({error!r})"))
-        return None
-
-
-def number(value: Any) -> float | None:
-    """A figure of a record: a number, or NaN and infinities as strings (DESIGN 6.2)."""
-    if value is None or isinstance(value, bool):
-        return None
-    return float(value)
-
-
-def _exact(path: Path, losses: dict[int, float], norms: dict[int, float]) -> None:
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            data = json.loads(line)
-            step = int(data["step"])
-            loss, norm = number(data.get("loss")), number(data.get("grad_norm"))
-        except (ValueError, KeyError, TypeError):
-            continue  # the line that was being written when the run ended
-        if loss is not None:
-            losses[step] = loss
-        if norm is not None:
-            norms[step] = norm
 
 
 def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.categories import Patterns
-from pytest_lmsv.logs.errors import Candidate
 from pytest_lmsv.logs.file import LogFile, Run
 
 _DEVICE = re.compile(
@@ -20,7 +20,7 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[-T_ ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6
 
 # How much a candidate explains. What others say when one rank is gone explains less than that
 # rank's own end; a repetition explains nothing.
-_PRIMARY, _KILLED, _SYMPTOM, _WEIGHTS, _ENDED, _ECHO = 6, 5, 4, 3, 2, 1
+_PRIMARY, _KILLED, _SYMPTOM, _WEIGHTS, _ENDED, _ECHO, _LAUNCHER = 6, 5, 4, 3, 2, 1, 0
 _KILLERS = {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"}
 
 
@@ -52,12 +52,17 @@ def settle(
     )
     found, inner = _join(found)
     echoes = {id(entry) for entry in found if _is_echo(entry, patterns)}
-    launcher_failed = run.collector.launcher_failed is not None
+    ended = run.collector.launcher.failed_at
+    # A launcher that starts the ranks again did not fail: progress follows.
+    launcher_failed = ended is not None and ended > max(run.progress.values(), default=0)
     kept: list[Candidate] = []
     dropped: list[tuple[Candidate, str]] = []
     spared: list[tuple[Candidate, str]] = []
     """Dropped only as long as something else explains why the run failed."""
+    known_failed = failed is True or launcher_failed
     for entry in found:
+        if entry.kind == "open" and not known_failed:
+            entry.benign = entry.benign or "cut: the traceback has no last line yet"
         reason = entry.benign or patterns.benign_reason(entry.line)
         survived = None if reason else _survived(entry, run, launcher_failed)
         if reason:
@@ -72,7 +77,6 @@ def settle(
             (dropped if sure and not launcher_failed else spared).append((entry, what))
         else:
             kept.append(entry)
-    known_failed = failed is True or launcher_failed
     if known_failed and all(id(entry) in echoes for entry in kept):
         kept += [entry for entry, _ in spared]
     else:
@@ -103,8 +107,8 @@ def first(roots: Sequence[Root]) -> Root:
 def _named(roots: Sequence[Root]) -> set[int]:
     """The ranks that a launcher names as the first to fail."""
     files = {id(root.file): root.file for root in roots}.values()
-    named = {file.last.collector.first_failed for file in files} - {None}
-    pids = {file.last.collector.first_pid for file in files} - {None}
+    named = {file.last.collector.launcher.first_failed for file in files} - {None}
+    pids = {file.last.collector.launcher.first_pid for file in files} - {None}
     named |= {file.rank for file in files if pids & file.pids}
     return {rank for rank in named if rank is not None}
 
@@ -113,6 +117,8 @@ def rank_of_root(root: Root, files: Sequence[LogFile]) -> int | None:
     """The root's rank; of a process that msrun names, the rank whose log it wrote."""
     if root.candidate.rank is not None:
         return root.candidate.rank
+    if root.strength <= _ECHO and root.file.last.collector.launcher.first_failed is not None:
+        return root.file.last.collector.launcher.first_failed
     pid = _PROCESS.search(root.line)
     ranks = {file.rank for file in files if pid and int(pid[1]) in file.pids}
     return next((rank for rank in ranks if rank is not None), None)
@@ -159,6 +165,8 @@ def _messages(run: Run, patterns: Patterns) -> list[Candidate]:
 
 
 def _is_echo(entry: Candidate, patterns: Patterns) -> bool:
+    if entry.kind == "launcher":
+        return True
     return entry.kind == "exception" and patterns.is_echo(entry.line)
 
 
@@ -202,7 +210,7 @@ def _join(found: list[Candidate]) -> tuple[list[Candidate], dict[int, Candidate]
         else:
             for other in near:
                 entry.around.append(other.line)
-                entry.around.extend(other.around[:5] if other.order < entry.order else [])
+                entry.around.extend(other.around[:8])
                 gone.add(id(other))
     return [entry for entry in found if id(entry) not in gone], inner
 
@@ -270,6 +278,8 @@ def _by_kind(entry: Candidate) -> str:
 
 
 def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: Patterns) -> int:
+    if entry.kind == "launcher":
+        return _LAUNCHER
     if echo or entry.kind == "open":
         return _ECHO
     if entry.kind in {"signal", "exit"}:

@@ -9,11 +9,11 @@ a wrapped record needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 BLOCK = 1 << 20
 LONGEST = 1 << 16
@@ -30,7 +30,7 @@ NEEDLES: tuple[bytes, ...] = tuple(
         *("imeout", "atal", "illed", "fault", "Bus error", "core dumped", "Aborted"),
         *("terminate called", "watchdog", "from random", "ERROR", "ERR0", "ERR9", "out of memory"),
         *("No space left", "already in use", "not found", "No such file", "Interrupt", "exited"),
-        *("shared object", "PID:", "error:", "Stop", "SystemExit"),
+        *("shared object", "connect to host", "PID:", "error:", "Stop", "SystemExit"),
         # progress, starts and ends
         *("it/s", "s/it", "nference", "Saved ", "saving ", "using world size"),
         *("torchrun", "msrun", "Start worker", "training is done", "Cluster is", "Arguments --"),
@@ -45,23 +45,22 @@ def without_colours(data: bytes) -> bytes:
     return _COLOUR.sub(b"", data) if b"\x1b" in data else data
 
 
-Search = Callable[[bytes], Iterable[int]]
+Search = Callable[[bytes], list[int]]
 
 
 def searcher(needles: Sequence[bytes]) -> Search:
-    """A function that yields, ascending, where any of *needles* begins in a block."""
+    """A function that lists, ascending, where any of *needles* begins in a block."""
     try:
         module: Any = import_module("ahocorasick_rs")
     except ImportError:  # no wheel for this platform: the same hits, a hundred times slower
         pattern = re.compile(b"|".join(re.escape(needle) for needle in needles))
-        return lambda block: (match.start() for match in pattern.finditer(block))
+        return lambda block: [match.start() for match in pattern.finditer(block)]
     # Leftmost-first: the other kinds of match have no SIMD search.
     automaton = module.BytesAhoCorasick(list(needles), matchkind=module.MatchKind.LeftmostFirst)
-    return lambda block: (hit[1] for hit in automaton.find_matches_as_indexes(block))
+    return lambda block: [hit[1] for hit in automaton.find_matches_as_indexes(block)]
 
 
-@dataclass(frozen=True, slots=True)
-class RawLine:
+class RawLine(NamedTuple):
     """One line without its end. *ended* is false for a last line that has no line end yet.
 
     It stands *below* line ends after *offset* of the file.
@@ -115,19 +114,18 @@ class Lines:
         counted = below = 0
         returns = b"\r" in block
         position = 0
-        hits = iter(self._search(block))
+        hits = self._search(block)
+        index = 0
         size = len(block)
         while position < size:
             if self._wanted:
                 self._wanted -= 1
                 hit = position
             else:
-                found = next(hits, None)
-                while found is not None and found < position:
-                    found = next(hits, None)
-                if found is None:
+                index = bisect_left(hits, position, index)
+                if index == len(hits):
                     return
-                hit = found
+                hit = hits[index]
             start = block.rfind(b"\n", position, hit) + 1 or position
             if returns:
                 start = max(start, block.rfind(b"\r", start, hit) + 1)

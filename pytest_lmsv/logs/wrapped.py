@@ -52,20 +52,21 @@ class Wrapped:
     def ranks(self) -> list[int | None]:
         return list(self._open)
 
-    def begin(self, text: str, ended: bool, rank: int | None) -> Found:
-        """A line in which step records begin; *ended*: it has its line end."""
+    def begin(self, text: str, ended: bool, rank: int | None, start: re.Match[str]) -> Found:
+        """A line in which step records begin, at *start*; *ended*: it has its line end."""
         found = self.close(rank)
         if "allocated" in text:
             found.memory = peak_memory(text)
-        records = step_records(text)
+        records = step_records(text, start)
+        last = records[-1] if records else None
         for record in records[:-1]:
             self._take(record, found)
-        starts = list(RECORD.finditer(text))
-        last = records[-1] if records else None
         if last is not None and last.closed and ended and self._whole(last):
             self._take(last, found)
         elif last is not None or found.memory is None:
-            self._open[rank] = _Open(text[starts[-1].start() :], ended)
+            while (following := RECORD.search(text, start.end())) is not None:
+                start = following
+            self._open[rank] = _Open(text[start.start() :], ended)
         return found
 
     def begin_head(self, text: str, rank: int | None) -> Found:

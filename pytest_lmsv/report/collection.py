@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_lmsv import data, session
-from pytest_lmsv.fixtures import Iteration, KnownBug
+from pytest_lmsv.fixtures import Iteration, KnownBug, Untested, VerdictError
 
 TEST = "test_models/test_alignment.py"
 HINT = "no models asked for; give for example: pytest --model cogvideox --iters 2"
@@ -40,9 +40,22 @@ def _marks(config: pytest.Config, model: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.xfail(raises=KnownBug, strict=strict, reason=reason)]
 
 
+def begin_with_the_sentence(report: pytest.TestReport, call: pytest.CallInfo[None]) -> None:
+    """Let the message of a failed test be its sentence, without the name of our exception.
+
+    Dashboards show only the first words of it.
+    """
+    crash = getattr(report.longrepr, "reprcrash", None)
+    ours = call.excinfo and isinstance(call.excinfo.value, (VerdictError, Untested))
+    if crash is not None and call.excinfo is not None and ours:
+        crash.message = str(call.excinfo.value)
+
+
 def explain_unexpected_pass(item: pytest.Item, report: pytest.TestReport) -> None:
     """Say in *report* what a strict known bug that did not happen asks for."""
     mark = item.get_closest_marker("xfail")
+    if not str(report.longrepr).startswith("[XPASS(strict)]"):
+        return
     if mark is None or mark.kwargs.get("raises") is not KnownBug:
         return
     reason = mark.kwargs["reason"]

@@ -71,7 +71,7 @@ def row_cells(report: pytest.TestReport) -> list[str]:
         ("model", escape(values.get("lmsv.model", ""))),
         # The cell's text is the sort key; a padded hidden one keeps 10 after 9.
         ("iteration", f"<span hidden>{number.zfill(6)}</span>{escape(number)}" if number else ""),
-        ("mutation", escape(values.get("lmsv.mutation", "")).replace("; ", "<br>")),
+        ("mutation", "<br>".join(map(escape, values.get("lmsv.mutation", "").split("; ")))),
     ]
     for name in VERDICT_COLUMNS:
         text = verdict_cell(values, name)

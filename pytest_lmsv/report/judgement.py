@@ -9,10 +9,9 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
-from pytest_lmsv.judge.effect import not_reached
-from pytest_lmsv.judge.findings import Finding, findings, first_line, in_gate
+from pytest_lmsv.judge.findings import MUTATION, Finding, first_line
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.records import Edit, IterationRecord, RunRecord, Verdict
+from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
 
 
 @dataclass
@@ -65,19 +64,13 @@ class Judgement:
         raise VerdictError("\n".join([text, *self.details()]))
 
     @property
-    def lost_edits(self) -> tuple[Edit, ...]:
+    def lost_edits(self) -> tuple[Finding, ...]:
         """The edits that show in the baseline's echo and not in the compare side's."""
-        record, run = self.record, self.record.compare_run
-        if record.mutation is None or record.baseline_run is None or run is None:
-            return ()
-        return not_reached(record.mutation.edits, record.baseline_run, run)
+        return tuple(f for f in self.campaign.findings(self.record) if f.name == MUTATION)
 
     def failing(self) -> tuple[Finding, ...]:
         """Return the findings of the gate among the failed checks."""
-        record = self.record
-        found = findings(record, record.verdicts, self.lost_edits, self.campaign.labels)
-        gate = self.campaign.settings.gate
-        return tuple(f for f in in_gate(found, gate) if f.name in self._failed)
+        return tuple(f for f in self.campaign.failing(self.record) if f.name in self._failed)
 
     def details(self) -> list[str]:
         """Return the lines under the first one: the mutation, the figures, how to repeat."""

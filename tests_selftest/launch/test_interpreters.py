@@ -79,7 +79,8 @@ def test_none_found_is_one_line_that_says_how_to_get_one(bare: Path) -> None:
         found(((OTHER, (3, 97)),))
     assert str(caught.value) == (
         "MSA environment: no Python 3.97 or 3.99 found on PATH, in pyenv, uv or conda: install one "
-        "(as `pyenv install 3.99` or `conda create -n py399 python=3.99`), or name one"
+        "(as `pyenv install 3.99` or `conda create -n py399 python=3.99`), or name one with "
+        "lmsv_python"
     )
 
 

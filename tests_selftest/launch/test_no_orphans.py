@@ -248,12 +248,12 @@ def speak(tmp_path: Path, run_id: str, **more: object) -> tuple[subprocess.Popen
 def test_a_guard_sent_as_source_ends_the_tree(
     last: bytes | None, ended: str, tmp_path: Path, run_id: str
 ) -> None:
-    process, log = speak(tmp_path, run_id, heartbeat_s=1.0)
+    process, log = speak(tmp_path, run_id, heartbeat_s=0.5)
     assert process.stdin is not None
     assert process.stdout is not None
     begun = time.monotonic()
     while (
-        "ready" not in (log.read_text() if log.exists() else "") or time.monotonic() < begun + 1.5
+        "ready" not in (log.read_text() if log.exists() else "") or time.monotonic() < begun + 0.8
     ):
         process.stdin.write(b"h")
         time.sleep(0.1)

@@ -99,22 +99,59 @@ class Qwen2VlPipeline(GenerationMixin):
         return self.generate(count) if count else None
 """
 INFERENCE_VLM = """
-import os
+import os, torch
 from mindspeed_mm.configs.config import MMConfig
+from mindspeed_mm.tasks.inference.pipeline.parallel_wrapper import ParallelWrapper
 from mindspeed_mm.tasks.inference.pipeline.qwen2vl_pipeline import Qwen2VlPipeline
 
+ParallelWrapper(torch.nn.Linear(3, 2))
 config = MMConfig({"model": os.environ["MM_MODEL"]})
 Qwen2VlPipeline()(int(config.model.generation_config.max_new_tokens))
+"""
+PARALLEL_WRAPPER = """
+def load_checkpoint(model, optimizer, scheduler, argument):
+    return 0
+
+class ParallelWrapper:
+    def __init__(self, network):
+        load_checkpoint([network], None, None, "load")
+        self.network = network
+"""
+OPENSORA_PIPELINE = """
+import torch
+
+class OpenSoraPipeline:
+    def __init__(self, vae, text_encoder, tokenizer, scheduler, predict_model, config=None):
+        self.predict_model = predict_model
+
+    def __call__(self, prompt):
+        return torch.zeros(1, 2, 8, 8, 3)
+"""
+INFERENCE_SORA = """
+import sys, torch
+from mindspeed_mm.tasks.inference.pipeline.opensora_pipeline import OpenSoraPipeline
+
+layer = lambda: torch.nn.Linear(2, 2)
+pipeline = OpenSoraPipeline(vae=layer(), text_encoder=layer(), tokenizer=None, scheduler=None,
+                            predict_model=layer())
+pipeline(prompt=["x"])
+with open("adaptor", "w") as file:
+    file.write(str("mindspeed_mm.mindspore.mindspore_adaptor" in sys.modules))
 """
 FILES = {
     "mindspeed_mm/configs/config.py": CONFIG,
     "mindspeed_mm/utils/transformer_model_config.py": MODEL_CONFIG,
     "mindspeed_mm/training.py": TRAINING,
     "mindspeed_mm/tasks/inference/pipeline/qwen2vl_pipeline.py": PIPELINE,
+    "mindspeed_mm/tasks/inference/pipeline/parallel_wrapper.py": PARALLEL_WRAPPER,
+    "mindspeed_mm/tasks/inference/pipeline/opensora_pipeline.py": OPENSORA_PIPELINE,
+    "mindspeed_mm/mindspore/mindspore_adaptor.py": "",
+    "mindspeed/megatron_adaptor.py": "",
     "megatron/core/mpu.py": MPU,
     "megatron/training/__init__.py": GET_ARGS,
     "pretrain_vlm.py": PRETRAIN_VLM,
     "inference_vlm.py": INFERENCE_VLM,
+    "inference_sora.py": INFERENCE_SORA,
 }
 
 

@@ -22,6 +22,7 @@ MODEL: dict[str, Any] = {
     "text_decoder": {"hidden_size": 5, "num_key_value_heads": 2},
     "generation_config": {"max_new_tokens": 3, "top_k": 1},
 }
+SORA = "mindspeed_mm.tasks.inference.pipeline.opensora_pipeline:OpenSoraPipeline.__call__"
 GENERATE = "mindspeed_mm.tasks.inference.pipeline.qwen2vl_pipeline:Qwen2VlPipeline.generate"
 
 
@@ -134,6 +135,7 @@ def test_the_generation_call_is_timed(pta_env: StackEnvironment, tmp_path: Path)
     assert record is not None
     assert 0 < record["generation_s"] < 60
     assert record["output_shape"] == [1, 3]
+    assert record["parameters"]["weight"]["shape"] == [2, 3]
 
 
 def test_an_inference_that_makes_nothing_leaves_no_record(
@@ -145,3 +147,38 @@ def test_an_inference_that_makes_nothing_leaves_no_record(
     assert status != 0
     assert "no output was made" in stderr
     assert record is None
+
+
+@pytest.mark.parametrize("adaptor", ["off", "on"])
+def test_opensora_gets_the_mindspore_adaptor_only_where_it_is_asked_for(
+    pta_env: StackEnvironment, tmp_path: Path, adaptor: str
+) -> None:
+    more = {"LMSV_STACK": "msa", "LMSV_PATCH_POINT": SORA, "LMSV_OPENSORA_MSA_ADAPTOR": adaptor}
+    status, stderr, record, _ = run(pta_env, tmp_path / "a", "inference_sora.py", MODEL, **more)
+    assert status == 0, stderr
+    assert record is not None
+    assert record["output_shape"] == [1, 2, 8, 8, 3]
+    assert {name.split(".")[0] for name in record["parameters"]} == {
+        "vae",
+        "text_encoder",
+        "predictor",
+    }
+    assert (tmp_path / "a" / "adaptor").read_text() == str(adaptor == "on")
+
+
+def test_shards_of_a_weight_make_up_the_whole(pta_env: StackEnvironment) -> None:
+    code = """
+import sys; sys.path.insert(0, "launchers")
+import numpy as np, npu_weights as w
+w.BLOCK = 16  # several blocks, and shards that begin inside one
+whole = w.initial("a.weight", (12, 5), 1)
+for parts, dim in ((2, 0), (3, 0), (4, 0), (5, 1)):
+    found = [w.initial("a.weight", (12, 5), 1, dim, part, parts) for part in range(parts)]
+    assert np.array_equal(np.concatenate(found, axis=dim), whole), (parts, dim)
+assert not np.array_equal(w.initial("b.weight", (12, 5), 1), whole)
+assert abs(w.initial("norm.weight", (4096,), 1).mean() - 1) < 0.01
+assert 0.015 < w.initial("a.bias", (4096,), 1).std() < 0.025
+assert w.initial("scale", (), 1).shape == ()
+"""
+    ended = pta_env.run(["-c", code], cwd=ROOT, timeout=60)
+    assert ended.returncode == 0, ended.stderr

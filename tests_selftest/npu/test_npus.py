@@ -10,7 +10,6 @@ import pytest
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.launch import ascend, evidence, npus
 from pytest_lmsv.problems import EnvironmentProblem
-from pytest_lmsv.records import Verdict
 
 TABLE = """\
 +------------------------------------------------------------------------------------------------+
@@ -189,51 +188,10 @@ def test_evidence_of_a_failed_run(tmp_path: Path) -> None:
     assert done.stdout == "/a b|/x; rm -rf $HOME"
 
 
-def verdict(result: str) -> Verdict:
-    return Verdict("accuracy", result, 1.0, 2.0, 1.0, "", "")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("policy", "is_abnormal", "stays"),
-    [
-        ("never", True, False),
-        ("abnormal", False, False),
-        ("abnormal", True, True),
-        ("always", False, True),
-    ],
-)
-def test_weights_are_kept_by_the_policy(
-    tmp_path: Path, policy: weights.SaveWeights, is_abnormal: bool, stays: bool
-) -> None:
-    folders = [tmp_path / "weights" / side for side in ("pta", "msa")]
-    for folder in folders:
-        folder.mkdir(parents=True)
-        (folder / "model.pt").write_bytes(b"x")
-    kept = weights.settle(policy, folders, is_abnormal=is_abnormal)
-    assert kept == (tuple(folders) if stays else ())
-    assert [folder.exists() for folder in folders] == [stays, stays]
-
-
-def test_a_link_in_the_place_of_weights_is_left_alone(tmp_path: Path) -> None:
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "x").touch()
-    (tmp_path / "link").symlink_to(precious)
-    assert weights.settle("abnormal", [tmp_path / "link"], is_abnormal=False) == ()
-    assert (precious / "x").exists()
-
-
-def test_what_is_abnormal() -> None:
-    assert not weights.abnormal([verdict("OK"), verdict("N/A")], failed=False)
-    assert weights.abnormal([verdict("OK"), verdict("NG")], failed=False)
-    assert weights.abnormal([], failed=True)
-
-
 def test_space_is_asked_for_before_the_run(tmp_path: Path) -> None:
-    weights.check_space("never", tmp_path, sides=2, side_gb=1e9)
-    weights.check_space("always", tmp_path / "later" / "on", sides=2, side_gb=0)
+    weights.check_space(tmp_path / "later" / "on", sides=2, side_gb=0)
     with pytest.raises(EnvironmentProblem, match="--lmsv-save-weights never") as caught:
-        weights.check_space("abnormal", tmp_path, sides=2, side_gb=1e9)
+        weights.check_space(tmp_path, sides=2, side_gb=1e9)
     assert caught.value.category == "no_space"
-    assert weights.save_path("never", tmp_path) == ""
-    assert weights.save_path("abnormal", tmp_path) == str(tmp_path)
+    (tmp_path / "model.pt").write_bytes(b"x" * 1024**2)
+    assert weights.size_gb(tmp_path) == pytest.approx(1 / 1024)

@@ -1,0 +1,94 @@
+"""The `lmsv` command: each word does its work, and bad input is one line and 2."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests_selftest.plugin.conftest import Toy
+
+LMSV = Path(sys.executable).with_name("lmsv")
+
+
+def lmsv(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the installed command in *folder*."""
+    return subprocess.run(
+        [LMSV, *words], cwd=folder, input=text, capture_output=True, text=True, check=False
+    )
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = lmsv(tmp_path, "help")
+    assert done.returncode == 0
+    for word in ("conf", "do", "setup cpu", "doctor", "parse", "repro"):
+        assert f"lmsv {word}" in done.stdout
+
+
+def test_an_unknown_command_is_one_line(tmp_path: Path) -> None:
+    done = lmsv(tmp_path, "run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("ERROR: lmsv: no command 'run'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_do_without_a_configuration_says_what_to_do(tmp_path: Path) -> None:
+    done = lmsv(tmp_path, "do")
+    assert done.returncode == 2
+    assert "lmsv conf" in done.stderr
+
+
+def test_do_runs_what_the_configuration_says_and_passes_on_the_exit_status(toy: Toy) -> None:
+    root = toy.pytester.path
+    config = {
+        "task_type": 6,
+        "tasks": {"6": {"MODEL_NAME": "toy", "TOTAL_ITER": 1, "TRAIN_ITER": 2}},
+    }
+    (root / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    done = lmsv(root, "do", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lmsv: toy; 1 iterations of 2 steps" in done.stdout
+    toy.behave(msa=[{"loss_factor": 2.0}])
+    assert lmsv(root, "do", "-p", "no:cacheprovider").returncode == 1
+
+
+def test_a_configuration_found_by_itself_sets_values_but_runs_nothing(toy: Toy) -> None:
+    root = toy.pytester.path
+    config = {
+        "task_type": 6,
+        "tasks": {"6": {"MODEL_NAME": "toy", "TOTAL_ITER": 3, "TRAIN_ITER": 1}},
+    }
+    (root / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    bare = toy.pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert bare.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    named = toy.pytester.runpytest_subprocess(
+        "-p", "no:cacheprovider", "--model=toy", "--collect-only", "-q"
+    )
+    named.stdout.fnmatch_lines(["*toy-iter3*"])
+
+
+def test_repro_runs_a_stored_mutation(toy: Toy) -> None:
+    toy.run(iters=1).assert_outcomes(passed=1)
+    stored = toy.campaign / "iters" / "toy" / "iter_1" / "mutation.json"
+    done = lmsv(toy.pytester.path, "repro", str(stored), "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def test_parse_reads_the_log_of_a_run(toy: Toy) -> None:
+    toy.run(iters=1).assert_outcomes(passed=1)
+    log = toy.campaign / "iters" / "toy" / "iter_1" / "runtime_logs" / "pta_verify_iter1.log"
+    done = lmsv(toy.pytester.path, "parse", "--json", "--stack", "pta", str(log))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [step for step, _ in found["losses"]] == [1, 2]
+    assert found["error"] is None
+
+
+def test_setup_takes_only_cpu(tmp_path: Path) -> None:
+    done = lmsv(tmp_path, "setup", "npu")
+    assert done.returncode == 2
+    assert "cpu" in done.stderr
