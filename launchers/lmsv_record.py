@@ -80,22 +80,6 @@ class Record:
         self._steps = step
         self.facts["steps"] = step
 
-    def sample(self, name: str, value: Any) -> None:
-        """Save what the run made as ``samples/<name>``, and note its digest.
-
-        *value*: a NumPy array for a name that ends in ``.npy``, else what JSON can hold.
-        """
-        folder = self.folder.parent / "samples"
-        folder.mkdir(parents=True, exist_ok=True)
-        if name.endswith(".npy"):
-            import numpy
-
-            numpy.save(folder / name, value)
-        else:
-            (folder / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
-        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        self.facts.setdefault("samples", {})[name] = f"sha256:{digest}"
-
     def finish(self) -> None:
         """Write the record whole: its presence says that the work was complete."""
         peak = status_kb("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -113,6 +97,7 @@ class Record:
             "device": os.environ.get("LMSV_DEVICE", ""),
             **self.facts,
             "documents": documents(),
+            "samples": digests(self.folder.parent / "samples") if self.rank == 0 else {},
             "parameter_count": count,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -127,12 +112,25 @@ class Record:
 
 def documents() -> dict[str, str]:
     """Return the digest of each document that the run was given."""
-    digests = {}
-    for name, variable in DOCUMENTS.items():
-        path = os.environ.get(variable)
-        if path and Path(path).is_file():
-            digests[name] = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return digests
+    found = {name: os.environ.get(variable) for name, variable in DOCUMENTS.items()}
+    return {
+        name: digest(Path(path)) for name, path in found.items() if path and Path(path).is_file()
+    }
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file in *folder*: what an inference made."""
+    paths = sorted(folder.rglob("*")) if folder.is_dir() else []
+    return {str(path.relative_to(folder)): digest(path) for path in paths if path.is_file()}
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces: a video may be large."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(MB):
+            found.update(piece)
+    return f"sha256:{found.hexdigest()}"
 
 
 RECORD = Record()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-VERDICTS = ("accuracy", "memory", "performance")
+VERDICTS = ("accuracy", "memory", "performance", "output")
 
 
 def _count(least: int) -> Callable[[Any], int]:
@@ -41,6 +41,14 @@ def _tolerance(value: Any) -> float:
     return number
 
 
+def _decibels(value: Any) -> float:
+    """a number of decibels of at least 0"""
+    number = float(str(value))
+    if not 0 <= number < float("inf"):
+        raise ValueError
+    return number
+
+
 def _switch(value: Any) -> bool:
     """on or off"""
     return {"on": True, "true": True, "1": True, "yes": True}.get(str(value).lower(), False) or (
@@ -55,7 +63,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _gate(value: Any) -> tuple[str, ...]:
-    """`all`, or any of accuracy, memory, performance, separated by commas or spaces"""
+    """`all`, or any of accuracy, memory, performance, output, separated by commas or spaces"""
     words = _words(value)
     if words == ("all",):
         return VERDICTS
@@ -213,7 +221,7 @@ OPTIONS: tuple[Option, ...] = (
         "gate",
         _gate,
         None,
-        "verdicts whose NG fails a test (npu: all; cpu: accuracy)",
+        "verdicts whose NG fails a test (npu: accuracy memory performance; cpu: accuracy output)",
         metavar="NAMES",
         ini_type="args",
     ),
@@ -239,6 +247,22 @@ OPTIONS: tuple[Option, ...] = (
         0.0,
         "relative surplus of time that is still OK (0)",
         metavar="X",
+        ini_type="float",
+    ),
+    _option(
+        "output_tolerance",
+        _tolerance,
+        0.01,
+        "relative difference of a video that is NG (0.01); text must be equal",
+        metavar="X",
+        ini_type="float",
+    ),
+    _option(
+        "output_psnr",
+        _decibels,
+        40.0,
+        "least PSNR of two videos that is still OK, in dB (40)",
+        metavar="DB",
         ini_type="float",
     ),
     _option(

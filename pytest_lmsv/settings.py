@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_lmsv.options import OPTIONS, VERDICTS, Option
+from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Device, Stack
 
@@ -22,6 +22,7 @@ STACKS: Mapping[Compare, tuple[Stack, Stack]] = {
     "pta_pta": ("pta", "pta"),
     "msa_msa": ("msa", "msa"),
 }
+CPU_GATE, NPU_GATE = ("accuracy", "output"), ("accuracy", "memory", "performance")
 CPU_SILENCE_S, NPU_SILENCE_S = 180.0, 1800.0
 
 
@@ -46,6 +47,8 @@ class Settings:
     loss_tolerance: float
     memory_tolerance: float
     time_tolerance: float
+    output_tolerance: float
+    output_psnr: float
     output: Path
     config: Path | None
     save_weights: str
@@ -106,7 +109,7 @@ def resolve(
     if found["silence_timeout"] is None:
         found["silence_timeout"] = CPU_SILENCE_S if on_cpu else NPU_SILENCE_S
     if found["gate"] is None:
-        found["gate"] = VERDICTS[:1] if on_cpu else VERDICTS
+        found["gate"] = CPU_GATE if on_cpu else NPU_GATE
     if found["output"] is None:
         found["output"] = Path(environment.get("LMSV_OUTPATH") or "output")
     for name in ("output", "replay", "resume", "dataset_root", "load_path", "env_dir"):

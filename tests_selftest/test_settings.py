@@ -39,7 +39,11 @@ def test_defaults_are_those_of_the_design() -> None:
         10,
     )
     assert (found.pta_timeout, found.msa_timeout, found.silence_timeout) == (3000, 3000, 180)
-    assert (found.gate, found.loss_tolerance, found.memory_tolerance) == (("accuracy",), 0.05, 0)
+    assert (found.gate, found.loss_tolerance, found.memory_tolerance) == (
+        ("accuracy", "output"),
+        0.05,
+        0,
+    )
     assert found.output == ROOT / "output"
     assert found.adapter_fixes
 
@@ -77,7 +81,7 @@ def test_the_first_source_that_says_something_wins() -> None:
     [
         ({"model": "a,b"}, "model", ("a", "b")),
         ({"model": ["a", "b, c"]}, "model", ("a", "b", "c")),
-        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance")),
+        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance", "output")),
         ({"gate": "performance accuracy"}, "gate", ("accuracy", "performance")),
         ({"chain": "on"}, "chain", True),
         ({"chain": False}, "chain", False),

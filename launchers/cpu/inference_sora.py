@@ -28,6 +28,8 @@ def main() -> None:
 
     fixes = stack.boot()
     group = workers.join()
+    import numpy as np
+
     from cpu import gif
     from cpu.configuration import Configuration
     from cpu.opensora import OpenSora
@@ -53,13 +55,14 @@ def main() -> None:
         steps=steps,
     )
     folder = Path(os.environ.get("LMSV_RUN_DIR", ".")) / "samples"
+    folder.mkdir(parents=True, exist_ok=True)
     seconds = 0.0
     for number in range(len(pipeline.prompts)):
         begun = time.perf_counter()
         video = pipeline.generate(number, Bar(steps) if first else lambda step: None)
         seconds += time.perf_counter() - begun
         if first:
-            RECORD.sample(f"video_{number}.npy", video)
+            np.save(folder / f"video_{number}.npy", video)
             gif.write(folder / f"video_{number}.gif", video, pipeline.fps)
             say(f"Saved {number + 1} samples to {folder}")
     RECORD.facts["generation_s"] = seconds

@@ -135,7 +135,7 @@ def _discard(
     if not has_finite_loss(run):
         return Attempt(number, "invalid", "its loss is NaN or infinite (numeric_nan)", str(folder))
     if not has_effect(mutation.edits, run, unmutated):
-        reason = "the edits show neither in the echo, parameter count, loss nor grad norm"
+        reason = "the edits show neither in the echo, parameter count, loss, grad norm nor output"
         return Attempt(number, "no effect", reason, str(folder))
     return None
 

@@ -19,6 +19,7 @@ from pytest_lmsv.judge.findings import short_text
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.records import IterationRecord, RunRecord
 
+VERDICTS = ("accuracy", "memory", "performance", "output")
 COLUMNS = (
     "model",
     "iteration",
@@ -33,9 +34,11 @@ COLUMNS = (
     "accuracy_ok",
     "memory_ok",
     "perf_ok",
+    "output_ok",
     "loss_diff",
     "memory_diff",
     "time_diff",
+    "output_diff",
     "issues",
 )
 
@@ -86,11 +89,8 @@ def row(record: IterationRecord) -> dict[str, Any]:
         compare is not None and compare.outcome == "ok",
         *side(baseline),
         *side(compare),
-        *(ok(name) for name in ("accuracy", "memory", "performance")),
-        *(
-            by_name[name].difference if name in by_name else None
-            for name in ("accuracy", "memory", "performance")
-        ),
+        *(ok(name) for name in VERDICTS),
+        *(by_name[name].difference if name in by_name else None for name in VERDICTS),
         "; ".join(record.findings) or record.reason,
     ]
     plain: dict[str, Any] = to_plain(dict(zip(COLUMNS, values, strict=True)))
@@ -105,7 +105,7 @@ def statistics(records: Sequence[IterationRecord]) -> dict[str, Any]:
         "valid_rate": counts.valid_rate,
         "msa_rate": counts.msa_rate,
     }
-    for name, key in (("accuracy", "loss"), ("memory", "memory"), ("performance", "time")):
+    for name, key in zip(VERDICTS, ("loss", "memory", "time", "output"), strict=True):
         values = [
             verdict.difference
             for record in records
@@ -152,13 +152,13 @@ def as_markdown(campaign: Campaign, records: Sequence[IterationRecord]) -> str:
         lines.append(f"- {model}: {counts.sentence(campaign.labels[1])}")
     lines += [
         "",
-        "| iteration | accuracy | memory | performance | issue |",
-        "|---|---|---|---|---|",
+        f"| iteration | {' | '.join(VERDICTS)} | issue |",
+        "|---|---|---|---|---|---|",
     ]
     for record in records:
         cells = {v.name: short_text(v).partition(" ")[2] for v in record.verdicts}
         issue = "; ".join(record.findings) if has_issue(record) else record.reason
-        shown = [cells.get(name, "N/A") for name in ("accuracy", "memory", "performance")]
+        shown = [cells.get(name, "N/A") for name in VERDICTS]
         name = f"{record.model}-iter{record.iteration}"
         lines.append("| " + " | ".join([name, *shown, _cell(issue)]) + " |")
     return "\n".join(lines) + "\n"

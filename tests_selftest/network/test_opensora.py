@@ -76,7 +76,7 @@ def test_both_stacks_make_the_same_video(
     assert pta["steps"] == 3
     for record in records:
         assert 0 < record["generation_s"] < 60
-        assert list(record["samples"]) == ["video_0.npy"]
+        assert list(record["samples"]) == ["video_0.gif", "video_0.npy"]
     paths = [tmp_path / stack / "samples" / "video_0.npy" for stack in ("pta", "msa")]
     assert differences(pta_env, paths[0], paths[1:])[0] < CLOSE
     shown = (tmp_path / "msa" / "samples" / "video_0.gif").read_bytes()
