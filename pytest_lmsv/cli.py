@@ -65,14 +65,14 @@ def _do(words: list[str]) -> int:
                 "lmsv do: no config.json with tasks in this folder; write one with `lmsv conf`, or "
                 "name one with --lmsv-config FILE"
             )
-        words = ["--lmsv-config", str(path), *words]
+        words = [f"--lmsv-config={path}", *words]
     return _pytest(words)
 
 
 def _repro(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         raise InputProblem("lmsv repro: give the mutation.json of the iteration to run again")
-    return _pytest(["--lmsv-replay", *words])
+    return _pytest([f"--lmsv-replay={words[0]}", *words[1:]])
 
 
 def _pytest(words: list[str]) -> int:

@@ -127,7 +127,8 @@ def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease
     from pytest_lmsv.campaign.run import Runner
 
     environments = {s: _environment(request.config, s) for s in set(campaign.settings.sides)}
-    reporter = Reporter(campaign.folder, session.worker_name(request.config))
+    config = request.config
+    reporter = Reporter(campaign.folder, session.worker_name(config), session.say(config))
     return Runner(
         campaign.settings,
         campaign.folder,

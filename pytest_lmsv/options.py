@@ -82,7 +82,7 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return parse
 
 
-def _path(value: Any) -> Path:
+def path(value: Any) -> Path:
     """a path"""
     if not str(value):
         raise ValueError
@@ -91,7 +91,7 @@ def _path(value: Any) -> Path:
 
 def _paths(value: Any) -> tuple[Path, ...]:
     """paths"""
-    return tuple(_path(item) for item in ([value] if isinstance(value, (str, Path)) else value))
+    return tuple(path(item) for item in ([value] if isinstance(value, (str, Path)) else value))
 
 
 def _text(value: Any) -> str:
@@ -267,14 +267,14 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _option(
         "output",
-        _path,
+        path,
         None,
         "a folder YYYYMMDD_HHMMSS is made in it (output, or LMSV_OUTPATH)",
         metavar="DIR",
     ),
     _option(
         "config",
-        _path,
+        path,
         None,
         "Task6's config.json, or the same keys as YAML",
         metavar="FILE",
@@ -287,6 +287,13 @@ OPTIONS: tuple[Option, ...] = (
         metavar="never|abnormal|always",
     ),
     _option(
+        "shared_randomness",
+        _switch,
+        False,
+        "npu: noise, time steps and dropout from one NumPy stream on both stacks (off)",
+        metavar="on|off",
+    ),
+    _option(
         "adapter_fixes",
         _switch,
         True,
@@ -295,21 +302,21 @@ OPTIONS: tuple[Option, ...] = (
     ),
     _option(
         "replay",
-        _path,
+        path,
         None,
         "run the stored mutation of this mutation.json again",
         metavar="FILE",
     ),
     _option(
         "resume",
-        _path,
+        path,
         None,
         "go on with the campaign in this folder; what is stored there is not run again",
         metavar="DIR",
     ),
-    _option("mindspeed_mm_path", _path, None, "npu: MindSpeed-MM's folder", ini_only=True),
-    _option("dataset_root", _path, None, "folder of the datasets", ini_only=True),
-    _option("load_path", _path, None, "npu: initial weights", ini_only=True),
+    _option("mindspeed_mm_path", path, None, "npu: MindSpeed-MM's folder", ini_only=True),
+    _option("dataset_root", path, None, "folder of the datasets", ini_only=True),
+    _option("load_path", path, None, "npu: initial weights", ini_only=True),
     _option("pta_env", _text, None, "PTA's environment: a folder, or a conda name", ini_only=True),
     _option("msa_env", _text, None, "MSA's environment: a folder, or a conda name", ini_only=True),
     _option(
@@ -328,7 +335,7 @@ OPTIONS: tuple[Option, ...] = (
         ini_only=True,
         ini_type="paths",
     ),
-    _option("env_dir", _path, None, "cpu: where the two environments are made", ini_only=True),
+    _option("env_dir", path, None, "cpu: where the two environments are made", ini_only=True),
     _option(
         "python", _text, None, "cpu: the Python that the environments are made with", ini_only=True
     ),

@@ -48,11 +48,11 @@ def asks_for_models(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     if not asks_for_models(config) or config.option.help or config.option.version:
         return
-    from pytest_lmsv import session
+    from pytest_lmsv import usage
     from pytest_lmsv.report import collection
 
     try:
-        session.check(config)
+        usage.check(config)
         collection.add_packaged_test(config)
         if not config.option.collectonly:
             _begin(config)

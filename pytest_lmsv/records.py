@@ -129,6 +129,8 @@ class RunRecord:
     versions: Mapping[str, str] = field(default_factory=dict)
     logs: tuple[str, ...] = ()
     completions: tuple[Completion, ...] = ()
+    echo: Mapping[str, Any] = field(default_factory=dict)
+    """Configuration values that its log shows, by JSON Pointer (npu)."""
 
 
 @dataclass(frozen=True, slots=True)

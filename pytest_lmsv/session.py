@@ -13,15 +13,13 @@ import pytest
 from pytest_lmsv import catalog, data
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import new_campaign_folder
-from pytest_lmsv.campaign.run import find_launcher
-from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.launch import devices, installed, pins
-from pytest_lmsv.mutation import apply, draw
+from pytest_lmsv.launch import ascend, devices, installed, npus, pins
+from pytest_lmsv.mutation import apply
 from pytest_lmsv.options import OPTIONS, Option
-from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
 
@@ -30,13 +28,10 @@ MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
 BUGS = pytest.StashKey[tuple[KnownBug, ...]]()
 REPLAYED = pytest.StashKey[Mutation | None]()
 CAMPAIGN = pytest.StashKey[Campaign]()
+WARNINGS = pytest.StashKey[tuple[str, ...]]()
+"""What is odd in the configuration file that was read."""
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
-
-BROKEN_DISTRIBUTIONS = {
-    "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
-    "loadscope": "pytest-xdist's loadscope runs a test again and again when a worker dies",
-}
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -47,11 +42,13 @@ def settings_of(config: pytest.Config) -> Settings:
         sources = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
         named = command_line["config"] or ini["config"]
         if named is not None:
-            sources.insert(1, _file(config.rootpath / Path(named).expanduser(), "--lmsv-config"))
+            sources.insert(
+                1, _file(config, config.rootpath / Path(named).expanduser(), "--lmsv-config")
+            )
         else:
             found = config.rootpath / "config.json"
             if found.is_file() and _is_task6(found):
-                sources.append(_file(found, "config.json", with_models=False))
+                sources.append(_file(config, found, "config.json", with_models=False))
         config.stash[SETTINGS] = resolve(config.rootpath, sources)
     return config.stash[SETTINGS]
 
@@ -63,7 +60,7 @@ def _ini(config: pytest.Config, option: Option) -> Any:
         raise InputProblem(f"ini {option.ini}: {problem}; give {option.parse.__doc__}") from None
 
 
-def _file(path: Path, label: str, with_models: bool = True) -> Source:
+def _file(config: pytest.Config, path: Path, label: str, with_models: bool = True) -> Source:
     """Return the settings in Task6's config.json, or the same keys as YAML, at *path*.
 
     A file found by itself never says which models a bare ``pytest`` runs (DESIGN 6.1).
@@ -71,7 +68,13 @@ def _file(path: Path, label: str, with_models: bool = True) -> Source:
     from pytest_lmsv import task6_config
 
     read = task6_config.read(path)
+    if read.multi_node is not None and read.multi_node.enabled:
+        raise InputProblem(
+            f"{path}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
+            "to false"
+        )
     values = dict(read.settings())
+    config.stash[WARNINGS] = read.warnings
     if not with_models:
         values.pop("model", None)
     return Source(values, lambda o: read.places.get(o.field, f"{label} {path}: {o.field}"))
@@ -149,9 +152,12 @@ def versions_of(config: pytest.Config, stack: Stack) -> Mapping[str, str]:
     """Return the versions of *stack*'s packages without starting anything."""
     settings = settings_of(config)
     named = settings.pta_env if stack == "pta" else settings.msa_env
-    if named is None and settings.device == "cpu":
-        return pins.pinned(stack)
-    return installed.versions(Path(named)) if named and Path(named).is_dir() else {}
+    if settings.device == "cpu":
+        return installed.versions(Path(named)) if named else pins.pinned(stack)
+    try:
+        return ascend.environment(stack, named).versions
+    except EnvironmentProblem:  # unreadable: an entry limited by versions then applies
+        return {}
 
 
 def replayed_mutation(config: pytest.Config) -> Mutation | None:
@@ -164,50 +170,13 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
     return config.stash[REPLAYED]
 
 
-def check(config: pytest.Config) -> None:
-    """Find all bad input that can be found before any run; raises InputProblem for the first."""
-    if not models_of(config):
-        raise InputProblem(
-            f"--lmsv-config {settings_of(config).config}: no MODEL_NAME in it, and no --model; "
-            "give one"
-        )
-    for model in models_of(config).values():
-        expected_bugs(config, model.name)
-        settings, given = settings_of(config), replayed_mutation(config)
-        if given is not None:
-            apply.apply(model.documents(settings.device), given.edits)
-        elif not hasattr(config, "workerinput"):
-            draw.mutations(
-                model,
-                count=settings.mutations,
-                device=settings.device,
-                only_fitting_checkpoint=settings.load_path is not None,
-            )
-        for side in sides(settings_of(config).compare):
-            find_launcher(settings_of(config), side, model)
-    _check_xdist(config)
-
-
-def _check_xdist(config: pytest.Config) -> None:
-    asked = config.getoption("numprocesses", None)
-    if not asked or hasattr(config, "workerinput"):
-        return
-    if config.option.dist in BROKEN_DISTRIBUTIONS:
-        raise InputProblem(
-            f"--dist {config.option.dist}: {BROKEN_DISTRIBUTIONS[config.option.dist]}; give "
-            "--dist worksteal"
-        )
-    if config.option.dist == "load" and "--dist" not in " ".join(config.invocation_params.args):
-        config.option.dist = "worksteal"
-    if settings_of(config).chain:
-        raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
-    devices.slots(asked, devices.cores())
-
-
 def workers(config: pytest.Config) -> int:
-    """Return how many workers ``-n auto`` is: half the cores, since msrun keeps one busy."""
+    """Return how many workers ``-n auto`` is: as many as there are device sets.
+
+    On cpu half the cores, since msrun keeps one busy.
+    """
     if settings_of(config).device == "npu":
-        return 1
+        return len(device_sets(config))
     return devices.slots("auto", devices.cores())
 
 
@@ -255,8 +224,11 @@ def worker_name(config: pytest.Config) -> str:
 
 
 def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
-    """Return the sets that workers lease: on cpu a slot for each core."""
-    return devices.cpu_sets(devices.cores())
+    """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
+    if settings_of(config).device == "cpu":
+        return devices.cpu_sets(devices.cores())
+    size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
+    return devices.npu_sets(npus.visible(), size)
 
 
 def say(config: pytest.Config) -> Callable[[str], None]:

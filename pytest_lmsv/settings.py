@@ -52,6 +52,7 @@ class Settings:
     output: Path
     config: Path | None
     save_weights: str
+    shared_randomness: bool
     adapter_fixes: bool
     replay: Path | None
     resume: Path | None

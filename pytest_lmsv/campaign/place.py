@@ -16,7 +16,7 @@ from pytest_lmsv.mutation import apply, pointer
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Stack
 
-KEPT_FOLDERS = ("msrun_log", "samples", "record")
+KEPT_FOLDERS = ("msrun_log", "samples", "record", "ascend_log")
 
 
 def new_campaign_folder(output: Path, now: datetime | None = None) -> Path:
@@ -121,6 +121,10 @@ class Place:
                 run_folder.rmdir()
         if run_folder.parent.exists() and not any(run_folder.parent.iterdir()):
             run_folder.parent.rmdir()
+
+    def evidence(self, side: Side) -> Path:
+        """What is kept of a failed run so that it can be shown and repeated."""
+        return self.folder / "evidence" / side.slug
 
     def remove_weights(self) -> None:
         """Remove the final weights of both sides, which are gigabytes on npu."""

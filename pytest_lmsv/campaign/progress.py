@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -43,7 +43,9 @@ class Doing:
 class Reporter:
     """Writes this process's state; a state that did not change is not written again."""
 
-    def __init__(self, campaign: Path, worker: str) -> None:
+    def __init__(self, campaign: Path, worker: str, say: Callable[[str], None] = print) -> None:
+        self.say = say
+        """Tells a person something in the middle of a run."""
         self._path = campaign / FOLDER / f"{worker}.json"
         self._doing: Doing | None = None
 

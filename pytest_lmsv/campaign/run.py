@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pytest_lmsv import data
 from pytest_lmsv.campaign.place import Place
@@ -16,15 +19,20 @@ from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.judge.outcome import run_record
-from pytest_lmsv.launch import local
+from pytest_lmsv.launch import ascend, evidence, local, npus
 from pytest_lmsv.launch.devices import Lease
 from pytest_lmsv.launch.environments import StackEnvironment
-from pytest_lmsv.launch.job import Job
+from pytest_lmsv.launch.job import Ended, Job
+from pytest_lmsv.logs.echo import echo
 from pytest_lmsv.logs.follow import Follower
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
+NPU_WAIT_S = 1800.0
+"""How long a run waits for NPUs that others use."""
+ECHO_LINES = 20_000
+"""MindSpeed-MM shows its configuration before the first step."""
 NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_")
 """What the pytest process has in its environment and a run must not see."""
 
@@ -61,21 +69,12 @@ class Runner:
             silence_limit=settings.silence_timeout,
             outputs=(run_folder / "msrun_log",),
         )
-        follower = Follower(log)
-
-        def watch() -> None:
-            progress = follower.update()
-            if progress is not None:
-                self.reporter.step(progress.step, progress.loss)
-
-        self.lease.note(run_id)
+        if settings.device == "npu":
+            npus.wait_until_free(
+                self.lease.device_set.devices, limit=NPU_WAIT_S, say=self.reporter.say
+            )
         began = time.time()
-        self.reporter.begin(spec.name, place.name, side.label, settings.steps)
-        try:
-            ended = local.run(job, watch)
-        finally:
-            self.reporter.end()
-            place.keep_run(side)
+        ended = self._run(job, spec, side, place)
         workers = sorted(place.kept(side, "msrun_log").glob("*.log"))
         record = place.kept(side, "record")
         found = run_record(
@@ -90,7 +89,50 @@ class Runner:
             run_id=run_id,
             since=began,
         )
+        if settings.device == "npu":
+            found = replace(found, echo=self._shown(log, side, place))
+        self._keep_evidence(found, job, side, place)
         return self._named(found, spec)
+
+    def _run(self, job: Job, spec: ModelSpec, side: Side, place: Place) -> Ended:
+        """Run *job* with the live line following its log, and put what it wrote in its places."""
+        follower = Follower(job.log)
+
+        def watch() -> None:
+            progress = follower.update()
+            if progress is not None:
+                self.reporter.step(progress.step, progress.loss)
+
+        self.lease.note(job.run_id)
+        self.reporter.begin(spec.name, place.name, side.label, self.settings.steps)
+        try:
+            return local.run(job, watch)
+        finally:
+            self.reporter.end()
+            place.keep_run(side)
+
+    def _shown(self, log: Path, side: Side, place: Place) -> dict[str, Any]:
+        """Return what MindSpeed-MM's log shows of the configuration, near its beginning."""
+        documents = {
+            name: data.read_json(place.document(side, f"{name}.json"))
+            for name in ("model", "data", "args")
+        }
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            return echo(islice(lines, ECHO_LINES), documents)
+
+    def _keep_evidence(self, run: RunRecord, job: Job, side: Side, place: Place) -> None:
+        """Keep what shows and repeats a failed run; CANN's own logs of a good one are dropped."""
+        ascend_log = place.kept(side, "ascend_log")
+        if run.outcome == "ok":
+            shutil.rmtree(ascend_log, ignore_errors=True)
+            return
+        evidence.keep(
+            place.evidence(side),
+            launcher=job.argv,
+            variables={**job.env, "ASCEND_PROCESS_LOG_PATH": str(ascend_log)},
+            versions=self.environments[side.stack].versions,
+            snapshot=npus.look() if self.settings.device == "npu" else None,
+        )
 
     def _named(self, run: RunRecord, spec: ModelSpec) -> RunRecord:
         """Return *run* with the known bug that its error is, where it is one."""
@@ -147,13 +189,17 @@ class Runner:
             "NODE_RANK": "0",
             "NPUS_PER_NODE": str(layout.devices),
             "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
-            "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "plog"),
+            "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "ascend_log"),
+            "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
             "PYTHONUNBUFFERED": "1",
         }
+        if settings.device == "npu":
+            contract["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(map(str, devices.devices))
+        weights = ascend.initial_weights(spec.name, settings.dataset_root, settings.load_path)
         site = {
             "DATASET_ROOT": settings.dataset_root or (self.datasets if spec.datasets else None),
             "SAVE_PATH": None if settings.save_weights == "never" else place.weights(side),
-            "LOAD_PATH": settings.load_path,
+            "LOAD_PATH": weights if settings.device == "npu" else settings.load_path,
             "MINDSPEED_MM_PATH": settings.mindspeed_mm_path,
             "PTA_NAME": settings.pta_env,
             "MSA_NAME": settings.msa_env,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ STORAGES = {b"BFloat16Storage": "bf16", b"HalfStorage": "fp16", b"FloatStorage":
 def cann(site: Site) -> Iterator[Row]:
     """CANN's environment script and version."""
     script = ascend.cann(site.ascend_root)
+    home = os.environ.get("ASCEND_HOME_PATH")
+    if script is None and home:
+        yield ok("CANN", f"set by this container: ASCEND_HOME_PATH={home}")
+        return
     if script is None:
         yield fail("CANN", f"no set_env.sh in {site.ascend_root}", "install CANN 8.3")
         return

@@ -10,8 +10,8 @@ from pytest_lmsv.records import Edit, RunRecord
 
 
 def echoed(run: RunRecord) -> Mapping[str, Any]:
-    """Return the configuration values that *run* says it read, over all ranks."""
-    values: dict[str, Any] = {}
+    """Return the configuration values that *run* says it read: in its log, and over all ranks."""
+    values: dict[str, Any] = dict(run.echo)
     for completion in run.completions:
         values.update(completion.echo)
     return values

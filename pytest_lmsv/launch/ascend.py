@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_lmsv.launch import installed
 from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.problems import EnvironmentProblem
-from pytest_lmsv.records import Stack
+from pytest_lmsv.records import Device, Stack
 
 ASCEND = Path("/usr/local/Ascend")
 CHECKPOINT = "latest_checkpointed_iteration.txt"
@@ -76,6 +76,15 @@ def initial_weights(model: str, dataset_root: Path | None, load_path: Path | Non
         return None
     place = dataset_root / DEFAULT_WEIGHTS[model]
     return place if model == "opensora" or (place / CHECKPOINT).is_file() else None
+
+
+def starts_from_checkpoint(
+    model: str, device: Device, dataset_root: Path | None, load_path: Path | None
+) -> bool:
+    """Whether runs of *model* load weights: then only edits that fit them may be drawn."""
+    if device == "cpu":
+        return load_path is not None
+    return initial_weights(model, dataset_root, load_path) is not None
 
 
 def cann(root: Path = ASCEND) -> Path | None:

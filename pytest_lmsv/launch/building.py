@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lmsv.launch import installed, local
+from pytest_lmsv.launch import installed, local, space
 from pytest_lmsv.launch.interpreters import Interpreter
 from pytest_lmsv.launch.job import Ended, Job
 from pytest_lmsv.launch.pins import Pins
@@ -80,10 +80,10 @@ def lock(folder: Path, stack: Stack, say: Say) -> Iterator[Path]:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                if time.monotonic() - told > 60:
+                owner = path.read_text().split()[:1]  # empty while it is being taken
+                if owner and time.monotonic() - told > 60:
                     told = time.monotonic()
-                    owner = (path.read_text() or "?").split()[0]
-                    say(f"waiting for process {owner}, which is making it")
+                    say(f"waiting for process {owner[0]}, which is making it")
                 time.sleep(0.2)
         for run_id in path.read_text().split()[1:]:
             local.end_run(run_id)
@@ -113,7 +113,7 @@ def build(
     for remnant in folder.glob(f"{stack}-*.building-*"):
         say(f"removing what an interrupted session left: {remnant.name}")
         shutil.rmtree(remnant)
-    check_space(pins, folder)
+    space.check(pins, folder)
     building = folder / f"{place.name}.building-{os.getpid()}"
     step = Step(stack, pins, building, folder / f"{stack}-build.log", lock_file, say)
     begun = time.monotonic()
@@ -132,7 +132,9 @@ def build(
             "versions": versions,
         }
         (building / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        size = used_mb(building)
+        size = space.used_mb(building)
+        if place.exists():  # damaged, or its Python is gone: `existing` did not take it
+            shutil.rmtree(place)
         building.rename(place)
         step.log.unlink()
     except BaseException:
@@ -206,15 +208,14 @@ class Step:
         env = {name: value for name, value in os.environ.items() if name not in DROPPED}
         env |= {"PIP_USER": "0", "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"}
         env["TMPDIR"] = str(self.building / TEMPORARY)  # /tmp may be small
-        folder = self.building.parent
         begun = told = time.monotonic()
 
         def watch() -> None:
             nonlocal told
             if time.monotonic() - told >= TICK_S:
                 told = time.monotonic()
-                fetched = used_mb(self.building / TEMPORARY)
-                size = used_mb(self.building) - fetched
+                fetched = space.used_mb(self.building / TEMPORARY)
+                size = space.used_mb(self.building) - fetched
                 self.say(
                     f"{told - begun:.0f} s, {size:.0f} of about {self.pins.installed_mb} MB there"
                     + (f", {fetched:.0f} MB fetched" if fetched >= 1 else "")
@@ -222,7 +223,8 @@ class Step:
                 )
 
         ended = local.run(
-            Job(tuple(argv), env, folder, self.log, run_id, STEP_LIMIT_S, math.inf), watch
+            Job(tuple(argv), env, self.building.parent, self.log, run_id, STEP_LIMIT_S, math.inf),
+            watch,
         )
         if (ended.reason, ended.exit_status) != ("exit", 0):
             raise self.problem(what, ended)
@@ -231,7 +233,7 @@ class Step:
         """What the log says, as one line with what to do."""
         text = self.log.read_text(encoding="utf-8", errors="replace")
         if "No space left on device" in text or "Disk quota exceeded" in text:
-            return no_space(self.pins, self.building.parent)
+            return space.problem(self.pins, self.building.parent)
         signs = [sign for sign in NO_NETWORK if sign in text]
         if signs:
             return NoNetwork(
@@ -239,10 +241,12 @@ class Step:
                 f"mirror or a folder of wheels (lmsv setup cpu --index-url URL or --wheels DIR); "
                 f"see {self.log}"
             )
-        errors = [line for line in text.splitlines() if line.startswith(("ERROR:", "Error:"))]
-        said = (errors or text.splitlines() or ["no output"])[-1]
-        if "No matching distribution found" in text:
-            return NotFound(f"pip: {shortened(said, 160)}; see {self.log}")
+        lines = text.splitlines()
+        for line in lines:
+            # The second form: pip's words where a constraints file names the package too.
+            if line.startswith(("ERROR: No matching distribution", "ERROR: Cannot install")):
+                return NotFound(f"pip: {shortened(line, 160)}; see {self.log}")
+        said = ([line for line in lines if line.startswith("ERROR:")] or lines or ["no output"])[-1]
         if what == "venv" and "ensurepip" in text:
             return EnvironmentProblem(
                 "the venv module does not work (Debian, Ubuntu: apt install python3-venv)"
@@ -255,40 +259,8 @@ def relocate(building: Path, place: Path) -> None:
     """Give the scripts and settings that hold the building's name (all are text) the final one."""
     old, new = os.fsencode(building.name), os.fsencode(place.name)
     for path in [building / "pyvenv.cfg", *(building / "bin").iterdir()]:
-        if path.is_symlink() or not path.is_file():
-            continue
-        content = path.read_bytes()
-        if old in content:
-            path.write_bytes(content.replace(old, new))
-
-
-def check_space(pins: Pins, folder: Path) -> None:
-    """EnvironmentProblem before anything is downloaded if *folder*'s disk is too full."""
-    free = shutil.disk_usage(folder).free / 1024**2
-    if free < pins.installed_mb + pins.download_mb:
-        raise no_space(pins, folder)
-
-
-def no_space(pins: Pins, folder: Path) -> EnvironmentProblem:
-    need = pins.installed_mb + pins.download_mb
-    free = shutil.disk_usage(folder).free / 1024**2
-    return EnvironmentProblem(
-        f"about {need} MB needed in {folder}, {free:.0f} MB free there: "
-        "make room, or set lmsv_env_dir to a folder on another disk",
-        "no_space",
-    )
-
-
-def used_mb(folder: Path) -> float:
-    """What the files under *folder* take on disk."""
-    total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(f"{root}/{name}").st_blocks * 512
-            except FileNotFoundError:
-                continue
-    return total / 1024**2
+        if path.is_file() and not path.is_symlink():
+            path.write_bytes(path.read_bytes().replace(old, new))
 
 
 def last_line(log: Path) -> str:

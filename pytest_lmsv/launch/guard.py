@@ -1,7 +1,8 @@
 """The guard of one run: a program that ends the run's whole tree when nobody holds its stdin.
 
-Standard library only, Python >= 3.6, Linux: run as a file here, sent as ``python3 -u -c SOURCE``
-to other machines. Its scan is also imported by the package, so it may not import the package.
+Standard library only, Linux, Python >= 3.6 (hence quoted annotations and type comments): run as
+a file here, sent as ``python3 -u -c SOURCE`` to other machines. Its scan is also imported by the
+package, so it may not import the package.
 
 First line of stdin: one JSON object
     argv, cwd, run_id  what to run, where, and its mark
@@ -18,7 +19,6 @@ Then any byte is a heartbeat, and ``q`` means quit. At the end, one JSON line on
     problem            only if the command could not be started: why
 """
 
-# No `from __future__ import annotations` (3.7): quoted annotations and type comments instead.
 import ctypes
 import json
 import os
@@ -281,9 +281,8 @@ def main() -> int:
         guard.adopt()
         guard.start()
     except (OSError, ValueError) as error:
-        named = getattr(error, "filename", None)
-        where = ": " + os.fsdecode(named) if named else ""
-        report["problem"] = (getattr(error, "strerror", None) or str(error)) + where
+        where = os.fsdecode(getattr(error, "filename", None) or b"")
+        report["problem"] = ": ".join(filter(None, [getattr(error, "strerror", str(error)), where]))
     else:
         report["ended"] = guard.wait(early)
         leftovers, unkillable = guard.clean_up(report["ended"])

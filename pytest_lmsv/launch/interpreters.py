@@ -110,7 +110,8 @@ def checked(named: Path, versions: Sequence[PythonVersion], wanted_for: str) -> 
         )
     if found.minor not in versions:
         raise EnvironmentProblem(
-            f"{wanted_for}: {path} is Python {found.text}, needed is {spoken(versions)}: name one with lmsv_python"
+            f"{wanted_for}: {path} is Python {found.text}, needed is {spoken(versions)}: "
+            "name one with lmsv_python"
         )
     if found.fault is not None:
         raise EnvironmentProblem(f"{wanted_for}: {path}: {found.fault}")

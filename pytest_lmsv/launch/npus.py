@@ -5,15 +5,16 @@ Processes of others are named, never ended.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 
 _VERSION = re.compile(r"npu-smi\s+(\S+)")
 _NPU = re.compile(r"^\|\s*(\d+)\s+([\w-]+)\s*\|\s*(\w+)\s*\|")
@@ -95,6 +96,23 @@ def look(timeout: float = 30.0) -> Snapshot | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse(done.stdout) if done.returncode == 0 else None
+
+
+def visible(environment: Mapping[str, str] = os.environ, dev: Path = Path("/dev")) -> list[int]:
+    """The NPUs that this session may use: ASCEND_RT_VISIBLE_DEVICES, else all of the machine.
+
+    InputProblem where the variable holds something else than numbers.
+    """
+    given = environment.get("ASCEND_RT_VISIBLE_DEVICES", "").strip()
+    if given:
+        try:
+            return [int(number) for number in given.split(",")]
+        except ValueError:
+            raise InputProblem(
+                f"ASCEND_RT_VISIBLE_DEVICES: found {given!r}; give NPU numbers, as 0,1,2,3"
+            ) from None
+    names = (path.name.removeprefix("davinci") for path in dev.glob("davinci[0-9]*"))
+    return sorted(int(name) for name in names if name.isdigit())
 
 
 def busy(

@@ -15,6 +15,14 @@ _HOPE = (
     *("alls back", "allback", "nstead", "重试", "回退"),
 )
 _EXIT_WORDS = ("xit", "XIT", "eturn", "ETURN", "返回码", "退出码")
+# Too common for a line of any kind: they count where the line is logged as information or warning.
+_MILD = re.compile(
+    r"\bnot (?:available|found|installed)\b|\bunavailable\b|\bskip(?:ping|ped)?\b"
+    r"|\bignor(?:ed|ing)\b|\bcontinu(?:e|es|ing) without\b|\bdisabl(?:ed|ing)\b"
+    r"|\busing .{1,60} implementation\b"
+    r"|忽略|跳过|改用|降级",
+    re.IGNORECASE,
+)
 _GIVEN_UP = re.compile(
     r"giv(?:e|ing) up|gave up|exhausted|no more retries|attempt (\d{1,4})/\1 fail|max\w* retries",
     re.IGNORECASE,
@@ -31,14 +39,13 @@ def promises(text: str) -> bool:
     return any(word in text for word in _HOPE) and bool(_PROMISE.search(text))
 
 
-def answers(text: str) -> bool:
-    """Whether a line tells of another try or another way after an error."""
-    return (
-        any(word in text for word in _HOPE)
-        and text[:1] not in {" ", "\t"}  # advice inside an error block
-        and bool(_RETRY.search(text))
-        and not _GIVEN_UP.search(text)
-    )
+def answers(text: str, level: str) -> bool:
+    """Whether a line, logged at *level*, tells of another try or another way after an error."""
+    if text[:1] in {" ", "\t"} or _GIVEN_UP.search(text):  # advice inside an error block
+        return False
+    if any(word in text for word in _HOPE) and _RETRY.search(text):
+        return True
+    return level in {"info", "warning"} and bool(_MILD.search(text[:400]))
 
 
 def exits(text: str) -> bool:

@@ -12,7 +12,7 @@ from pytest_lmsv.logs.text import RawLine
 class Candidate:
     """Something that may be an error, with what was printed with it."""
 
-    kind: Literal["exception", "code", "message", "signal", "exit", "launcher", "open"]
+    kind: Literal["exception", "code", "message", "signal", "exit", "launcher", "echo", "open"]
     type: str
     message: str
     line: str

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pytest_lmsv.logs.reading import Reading, finite, read
+from pytest_lmsv.logs.reading import Reading, read
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind, RunError
 
@@ -179,6 +180,15 @@ def _known_bug(error: RunError, stack: str | None) -> str | None:
 
 def _curve(curve: Sequence[tuple[int, float]]) -> list[list[Any]]:
     return [[step, finite(value)] for step, value in curve]
+
+
+def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
+    """A figure as JSON holds it (DESIGN 6.2)."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def as_text(result: dict[str, Any]) -> str:

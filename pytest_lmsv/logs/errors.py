@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pytest_lmsv.logs.answers import answers, exits, promises
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.escapes import unescaped
+from pytest_lmsv.logs.exceptions import RAISED, is_class, is_named
 from pytest_lmsv.logs.launchers import BANNER_LINES, Launcher
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import RawLine
@@ -28,16 +29,12 @@ _RETRY_WITHIN = 8
 _MOST = 200
 _LINE = 4096
 
-_RAISED = re.compile(
-    r"(?:[A-Za-z_]\w{0,80}\.){0,12}(?P<type>[A-Za-z_]\w{0,80})(?:: ?(?P<message>.*))?\s*\Z",
-    re.DOTALL,
-)
-_NAMED = re.compile(r"(?:Error|Exception|Interrupt|SystemExit|StopIteration)\Z")
 _ANY_CODE = re.compile(r"E[A-Z0-9]\d{4}\)?:\s")
 _CODE = re.compile(
     r"(?:(?P<name>[A-Z][A-Za-z]{0,30}(?:_[A-Za-z0-9]{1,30}){1,6})\((?P<a>E[A-Z0-9]\d{4})\)"
     r"|(?:^|(?<=\s))(?P<b>E[A-Z0-9]\d{4})):\s"
 )
+_HOOK = re.compile(r"\(PID:\d{1,9},.{0,40}RankID:(-?\d{1,6})\) (ERR\d{5})\b")
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
 HINTS = (
     *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
@@ -65,6 +62,7 @@ class _Stream:
     retry_end: int = -1
     """Where the line after the one that promises a retry begins, at most."""
     exited: bool = False
+    head: re.Pattern[str] | None = None
     frames: list[str] = field(default_factory=list)
 
 
@@ -89,6 +87,9 @@ class Collector:
         if len(stripped.text) > _LONGEST and TRACEBACK not in stripped.text:
             stripped = stripped._replace(text=stripped.text[:_LONGEST])
         text = stripped.text
+        if stream.head is not None and (head := stream.head.match(text)):
+            text = text[head.end() :]
+            stripped = stripped._replace(text=text)
         if TRACEBACK in text:
             return self._traceback(raw, stripped, order, rank, stream)
         if stream.block is not None:
@@ -129,6 +130,9 @@ class Collector:
         if "Exception ignored in" in text[:at]:
             stream.ignored = order
         stream.block, stream.began, stream.level, stream.frames = 0, raw, stripped.level, []
+        if at:  # a prefix of no known kind: the next lines have it too, with other numbers
+            shape = re.sub(r"\d{1,20}", r"\\d{1,20}", re.escape(text[max(0, at - 200) : at]))
+            stream.head = re.compile(shape) if at <= 200 else None
         return 60
 
     def _in_block(
@@ -145,8 +149,8 @@ class Collector:
                 stream.block = None
                 return 0
             return 60
-        match = _RAISED.match(text) if len(text) < 60000 else None
-        if match and (_NAMED.search(match["type"]) or _class_like(match, stream.block)):
+        match = RAISED.match(text) if len(text) < 60000 else None
+        if match and (is_named(match) or is_class(match, stream.block)):
             began = stream.began
             assert began is not None
             return self._raised(match, raw, stripped, order, rank, stream, began)
@@ -210,7 +214,7 @@ class Collector:
         if (
             stream.since <= _RETRY_WITHIN
             and not stream.exited
-            and answers(text)
+            and answers(text, stripped.level)
             # MindSpore's own reconnecting is no answer to a Python exception beside it
             and ("(" not in stripped.prefix or last.kind != "exception")
         ):
@@ -226,8 +230,8 @@ class Collector:
         self, raw: RawLine, stripped: Stripped, order: int, rank: int | None, stream: _Stream
     ) -> int:
         text = stripped.text
-        match = _RAISED.match(text) if len(text) < 60000 else None
-        if match and _NAMED.search(match["type"]) and match["message"] is not None:
+        match = RAISED.match(text) if len(text) < 60000 else None
+        if match and is_named(match) and match["message"] is not None:
             return self._raised(match, raw, stripped, order, rank, stream, None)
         if (
             _ANY_CODE.search(text)
@@ -245,6 +249,9 @@ class Collector:
                 stream,
             )  # fmt: skip
             return _CONTEXT
+        if "ERR" in text and (hook := _HOOK.search(text)):
+            line = text.strip()
+            self._keep(Candidate("echo", hook[2], line, line, raw, order, _rank(hook[1], rank)))
         for candidate in self.launcher.line(raw, text, order):
             self._keep(candidate)
         if any(hint in text for hint in self._hints):
@@ -285,7 +292,5 @@ class Collector:
                 self.candidates.append(candidate)
 
 
-def _class_like(match: re.Match[str], lines: int) -> bool:
-    """A class name that ends in neither Error nor Exception, right after the frames."""
-    name = match["type"]
-    return lines > 1 and name[0].isupper() and (match["message"] is None or "." in match[0][:80])
+def _rank(text: str, otherwise: int | None) -> int | None:
+    return otherwise if text.startswith("-") else int(text)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_lmsv.logs.errors import TRACEBACK, Collector
 from pytest_lmsv.logs.escapes import container_line
 from pytest_lmsv.logs.metrics import (
     RECORD,
-    Footer,
     StepRecord,
     footer,
     mean_step_time,
@@ -20,6 +19,8 @@ from pytest_lmsv.logs.metrics import (
     trainer_step,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
+from pytest_lmsv.logs.quick import Quick
+from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
 from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
 
@@ -38,32 +39,6 @@ _PID = re.compile(r"\[[A-Z]{4,8}\] [A-Z_]{2,30}\((\d{1,9})[,:]")
 
 
 @dataclass(slots=True)
-class Run:
-    """One run in a file: a file that was appended to holds several."""
-
-    collector: Collector
-    records: dict[int | None, dict[int, StepRecord]] = field(default_factory=dict)
-    """Step records by the rank whose prefix they had."""
-    progress: dict[int | None, int] = field(default_factory=dict)
-    """Order of the last sign of progress of each rank."""
-    records_at: list[int] = field(default_factory=list)
-    """Orders of the last few records of a step that was new."""
-    highest: int = -1
-    memory: float | None = None
-    mean_time: tuple[int, float] | None = None
-    footers: list[tuple[int, Footer]] = field(default_factory=list)
-    trainer_steps: dict[str, int] = field(default_factory=dict)
-    ranks: set[int] = field(default_factory=set)
-    """Ranks that msrun says it started."""
-    world_size: int | None = None
-    inference: bool = False
-    cut: str | None = None
-    ended: bool = False
-    started: bool = False
-    order: int = 0
-
-
-@dataclass(slots=True)
 class LogFile:
     """The last run of a file, and what the earlier ones left."""
 
@@ -71,8 +46,6 @@ class LogFile:
     rank: int | None
     last: Run
     earlier: list[Run]
-    last_line: str
-    last_warning: str
     pids: frozenset[int]
     """Processes that wrote to it, as MindSpore's lines tell."""
 
@@ -88,19 +61,20 @@ class Reader:
         self._runs = [Run(Collector(self._hints))]
         self._order = 0
         self._wrapped = Wrapped()
-        self._last_line = ""
-        self._last_warning = ""
         self._previous: tuple[int | None, int] | None = None
         self._pids: set[int] = set()
+        self._quick = Quick()
+        self._section: int | None = None
         self._same: str | None = None
         self._wanted = 0
 
     def read(self) -> LogFile:
         with self._path.open("rb", buffering=0) as stream:
-            lines = Lines(stream, self._search)
-            for raw in lines:
-                wanted = self._line(raw)
-                if wanted:
+            lines = Lines(stream, self._search, self._quick)
+            for found in lines:
+                if isinstance(found, list):
+                    self._batch(found)
+                elif wanted := self._line(found):
                     lines.want(wanted)
         self._close_all()
         for run in self._runs:
@@ -110,8 +84,6 @@ class Reader:
             self._rank,
             self._runs[-1],
             self._runs[:-1],
-            self._last_line,
-            self._last_warning,
             frozenset(self._pids),
         )
 
@@ -139,11 +111,13 @@ class Reader:
             raw = raw._replace(text=inner)
             text = inner
         self._order += 1
-        run = self._runs[-1]
-        run.order = self._order
+        if text.startswith("==> ") and text.endswith(" <=="):  # tail over several files
+            self._section = rank_of(Path(text[4:-4]))
         if (match := RECORD.search(text)) and "|" in text:
             return self._record_line(raw, match)
         stripped = strip(text)
+        if stripped.rank is None and self._section is not None:
+            stripped = stripped._replace(rank=self._section)
         if self._wrapped:
             fits, found = self._wrapped.go_on(stripped.text, raw.ended, stripped.rank)
             self._take(found)
@@ -162,16 +136,15 @@ class Reader:
         run = self._starts(raw, text)
         if len(self._pids) < 8 and (pid := _PID.match(stripped.prefix)):
             self._pids.add(int(pid[1]))
-        if stripped.level == "warning":
-            self._last_warning = text.strip()[:1000]
         if "loss" in text or "step" in text:
-            step = other_step(raw.text) or trainer_step(text, run.trainer_steps)
-            if step is not None:
+            if (other := other_step(raw.text)) is not None:
+                self._record(run.over_epochs(*other), stripped.rank)
+                return 0
+            if (step := trainer_step(text, run.trainer_steps)) is not None:
                 self._record(step, stripped.rank)
                 return 0
             if (mean := mean_step_time(text)) is not None:
-                steps = [step for found in run.records.values() for step in found]
-                run.mean_time = (max(steps, default=1), mean)
+                run.mean_times[max(run.highest, 1)] = mean
         if "allocated" in text or "memory" in text:
             if "memory (MB) |" in text and "max reserved" not in text:
                 self._wrapped.begin_memory(text, raw.ended, stripped.rank)
@@ -185,8 +158,7 @@ class Reader:
             del run.footers[200:-200]
             return 0
         if ("it/s" in text or "s/it" in text) and (bar := _BAR.search(raw.text)):
-            if int(bar[1]) > 0:
-                run.progress[stripped.rank] = self._order
+            run.advance(stripped.rank, int(bar[1]), int(bar[2]), self._order)
             if TRACEBACK not in raw.text:
                 return 0
         if any(mark in text for mark in _DONE) and _DONE_LINE.search(text):
@@ -210,7 +182,6 @@ class Reader:
             begun = run.records or run.collector.candidates
             if (start and begun) or (begun and run.ended):
                 run = self._new_run()
-            run.started = True
             if world := _WORLD.search(text):
                 run.world_size = int(world[1])
         elif any(mark in text for mark in _ENDS):
@@ -219,7 +190,7 @@ class Reader:
 
     def _new_run(self) -> Run:
         self._close_all()
-        self._runs.append(Run(Collector(self._hints), order=self._order))
+        self._runs.append(Run(Collector(self._hints)))
         if len(self._runs) > 50:  # of the earlier ones only whether they failed is told
             del self._runs[1:-1]
         self._previous = None
@@ -230,11 +201,39 @@ class Reader:
     def _record_line(self, raw: RawLine, match: re.Match[str]) -> int:
         text = raw.text
         head = text[: match.start()]
-        rank = None if _NO_PREFIX.match(head) else strip(head).rank
-        self._take(self._wrapped.begin(text, raw.ended, rank, match))
+        rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
+        found = self._wrapped.begin(text, raw.ended, rank, match)
+        self._take(found)
+        if rank is None and found.records and not self._wrapped:
+            self._quick.learn(text, found.records[-1])
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
         return 1 if self._wrapped else 0
+
+    def _batch(self, records: list[StepRecord]) -> None:
+        """Whole records of no known rank, as many lines right after one another."""
+        self._order += 1
+        self._same = None
+        if self._wrapped:
+            self._take(self._wrapped.close(None))
+        run = self._runs[-1]
+        found = run.records.setdefault(None, {})
+        fresh = False
+        for record in records:
+            step = record.step
+            if step in found:
+                self._record(record, None)
+                run = self._runs[-1]
+                found = run.records.setdefault(None, {})
+            else:
+                found[step] = record
+                if step > run.highest:
+                    run.highest = step
+                    fresh = True
+                self._previous = (None, step)
+        run.progress[None] = self._order
+        if fresh:
+            run.records_at = [*run.records_at[-7:], self._order]
 
     def _take(self, found: Found) -> None:
         for record in found.records:

@@ -89,7 +89,8 @@ def _records(data: bytes) -> Iterator[tuple[StepRecord, int]]:
         start = max(data.rfind(b"\n", 0, at) + 1, at - 40)
         text = data[start : at + 4096].decode("utf-8", "replace")
         records = step_records(text.replace("\n", "").replace("\r", "")) if "|" in text else []
-        record = records[0] if records else other_step(text.split("\n")[0])
+        other = None if records else other_step(text.split("\n")[0])
+        record = records[0] if records else other[1] if other else None
         if record is not None:
             yield record, start
         end = min(at, start) if record is not None else at

@@ -33,13 +33,15 @@ _FOOTER = re.compile(
     re.IGNORECASE,
 )
 _MINDSPORE = re.compile(
-    r"epoch:\s?\d{1,9},?\s{1,4}step:\s?(\d{1,9}),?\s{1,4}"
+    r"epoch:\s?(?P<epoch>\d{1,9}),?\s{1,4}step:\s?(\d{1,9}),?\s{1,4}"
     rf"loss is:?\s({NUMBER}|nan|[-+]?inf)",
     re.IGNORECASE,
 )
 _MINDSPORE_TIME = re.compile(rf"per step time:\s?({NUMBER})\s?ms")
 _MINDFORMERS = re.compile(
-    r"step:\[\s{0,9}(\d{1,9})\s?/\s{0,9}(\d{1,9})\],\s?(.{0,400})\Z", re.IGNORECASE
+    r"Epoch:\[\s{0,9}(?P<epoch>\d{1,9})\s?/\s{0,9}\d{1,9}\],\s?"
+    r"step:\[\s{0,9}(\d{1,9})\s?/\s{0,9}(\d{1,9})\],\s?(.{0,400})\Z",
+    re.IGNORECASE,
 )
 _TRAINER = re.compile(rf"\s{{0,4}}\{{'loss': '?({NUMBER}|nan|inf)'?, (.{{0,400}})\}}")
 _UNITS = {"": 1.0, "ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 0.001}
@@ -156,7 +158,7 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
         raw_key, colon, value = field.rpartition(":")
         if not colon:
             continue
-        meaning, last_key = _meaning(raw_key)
+        meaning, last_key = meaning_of(raw_key)
         if meaning is None:
             continue
         if meaning == "time":
@@ -195,7 +197,7 @@ _MEANINGS = {
 
 
 @lru_cache(maxsize=512)
-def _meaning(raw_key: str) -> tuple[str | None, str]:
+def meaning_of(raw_key: str) -> tuple[str | None, str]:
     """What a field is, and its key without blanks (a wrapped record loses those at line ends).
 
     A digit is a loss, the main one first.
@@ -212,26 +214,27 @@ def _meaning(raw_key: str) -> tuple[str | None, str]:
     return (None if _AUXILIARY.search(key) else "3"), key
 
 
-def other_step(text: str) -> StepRecord | None:
-    """A step in the formats of MindSpore and MindFormers."""
+def other_step(text: str) -> tuple[int, StepRecord] | None:
+    """Epoch and step, counted in the epoch, in the formats of MindSpore and MindFormers."""
     steps: int | None = None
     loss = time_ms = None
     if match := _MINDSPORE.search(text):
-        loss = float(match[2])
-    elif (match := _MINDFORMERS.search(text)) and "loss" in match[3]:
-        steps = int(match[2])
-        for field in match[3].split(","):
+        loss = float(match[3])
+    elif (match := _MINDFORMERS.search(text)) and "loss" in match[4]:
+        steps = int(match[3])
+        for field in match[4].split(","):
             key, _, value = field.partition(":")
             found = figure(value)
             if found and key.strip() == "loss":
                 loss = found[0]
             elif found and key.strip() == "per_step_time":
                 time_ms = _milliseconds(key, value)
-    else:
+    if match is None or loss is None:
         return None
-    if loss is None:
-        return None
-    return StepRecord(int(match[1]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True)
+    record = StepRecord(
+        int(match[2]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True
+    )  # fmt: skip
+    return int(match["epoch"]), record
 
 
 def trainer_step(text: str, seen: dict[str, int]) -> StepRecord | None:

@@ -39,6 +39,7 @@ _DIGITS = (
     _TIME + r" {0,3}(?:- |\| )?(?:[\w.]{1,60} - )?\[?" + _LEVEL + r"\]? ?"
     r"(?:\[[^\[\]]{1,120}\] ?)?(?:=>|-|:|\|)? {0,2}",  # Python's logging, loguru
 )
+_ROUND = (r"\([\w.]{1,60} pid=\d{1,9}(?:, ip=[\d.]{1,20})?\) ?",)  # Ray
 _WORDS = (
     r"(?:[^\s:]{1,200}/)?worker_(?P<rank>\d{1,6})\.log[:-]\d{1,9}[:-]",  # grep -n over workers
     r"(?:[^\s:]{1,200}/)?[\w.]{1,60}\.log[:-]\d{1,9}[:-]",
@@ -46,15 +47,18 @@ _WORDS = (
     r"(?:[A-Za-z][\w.]{0,40}[-_]\d{1,6}|[a-z][\w.]{0,40}\d): ",  # pdsh and the like
     r"(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d(?:\.\d{1,9})? (?: {0,6}\d{1,9} )?"
     r"[\w./+-]{1,200}:\d{1,6}\] ?",  # glog
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.-]{1,60} [\w./-]{1,60}(?:\[\d{1,9}\])?: ",  # syslog
     _LEVEL + r":[\w.]{1,120}: ?",  # Python's logging.basicConfig
     r"(?P<level>WARNING|ERROR|INFO|DEBUG): (?=\S)",
 )
 _LAYERS = {
     kind: tuple(re.compile(layer) for layer in layers)
-    for kind, layers in (("[", _BRACKETS), ("1", _DIGITS), ("a", _WORDS))
+    for kind, layers in (("[", _BRACKETS), ("1", _DIGITS), ("a", _WORDS), ("(", _ROUND))
 }
 # What a word must be followed by, to be looked at more closely.
-_WORD = re.compile(r"[^\s|:]{1,260}(?:: ?|\.log[:-]| {1,30}\|)|[IWEF]\d{3}")
+_WORD = re.compile(
+    r"[^\s|:]{1,260}(?:: ?|\.log[:-]| {1,30}\|)|[IWEF]\d{3}|[A-Z][a-z]{2} [ \d]\d \d\d:"
+)
 
 
 class Stripped(NamedTuple):
@@ -86,8 +90,8 @@ def strip(text: str) -> Stripped:
 
 def _layer(text: str, start: int) -> re.Match[str] | None:
     first = text[start : start + 1]
-    if first == "[":
-        layers = _LAYERS["["]
+    if first in {"[", "("}:
+        layers = _LAYERS[first]
     elif first.isdigit() or first == " ":
         layers = _LAYERS["1"]
     elif (first.isalpha() or first in "/._~") and _WORD.match(text, start):

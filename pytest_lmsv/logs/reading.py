@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pytest_lmsv.logs import belonging, categories, roots
 from pytest_lmsv.logs.completion import read_record
-from pytest_lmsv.logs.file import LogFile, Reader, Run
+from pytest_lmsv.logs.ending import ending
+from pytest_lmsv.logs.file import LogFile, Reader
 from pytest_lmsv.logs.metrics import StepRecord
+from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import line_number
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Completion, Kind, Metrics, Note, RunError, Stack
@@ -87,6 +88,7 @@ def read(
         notes.append(Note("nan_loss", f"no loss printed, but NaN: step {shown}"))
     notes += [Note("cut", f"incomplete record not read: {file.last.cut}")
               for file in kept if file.last.cut]  # fmt: skip
+    endings = [ending(file.path) for file in kept] if error is None else []
     return Reading(
         metrics=metrics,
         error=error,
@@ -98,8 +100,8 @@ def read(
         nan_steps=nan_steps,
         exact_losses=exact[0],
         exact_grad_norms=exact[1],
-        last_warning=next((file.last_warning for file in kept if file.last_warning), ""),
-        last_line=next((file.last_line for file in kept if file.last_line), ""),
+        last_warning=next((warning for warning, _ in endings if warning), ""),
+        last_line=next((line for _, line in endings if line), ""),
         logs=tuple(str(file.path) for file in kept),
     )
 
@@ -184,14 +186,17 @@ def _error(
     for file in kept:
         offered, dropped = roots.settle(file, file.last, known, failed=failed)
         found += offered
-        notes += [Note("benign", f"{line[:300]} ({reason})") for line, reason in dropped]
+        notes += [
+            Note("cut" if reason.startswith("cut") else "benign", f"{line[:300]} ({reason})")
+            for line, reason in dropped
+        ]
         for run in file.earlier:
             stale, _ = roots.settle(file, run, known, failed=None)
             if stale:
                 old = roots.first(stale)
                 notes.append(Note("stale_error", f"an earlier run in {file.path.name}: {old.line}"))
     if not found:
-        return None, {}, _few(notes)
+        return None, {}, list(dict.fromkeys(notes))[:_MOST_NOTES]
     root = roots.first(found)
     after = _after_work(root, kept) if complete else False
     orders = {id(root.file): root.candidate.order}
@@ -210,13 +215,8 @@ def _error(
             chain=tuple(text[:1000] for text in root.texts[:30]),
         ),
         orders if not after else {},
-        _few(notes),
+        list(dict.fromkeys(notes))[:_MOST_NOTES],
     )
-
-
-def _few(notes: list[Note]) -> list[Note]:
-    unique = list(dict.fromkeys(notes))
-    return unique[:_MOST_NOTES]
 
 
 def _after_work(root: roots.Root, kept: Sequence[LogFile]) -> bool:
@@ -248,7 +248,7 @@ def _metrics(
         keys = {entry.loss_key for entry in records.values() if entry.loss_key}
         sources["losses"] = f"log, key {sorted(keys)[0]}"
     if not times:
-        times = [run.mean_time for run, _ in runs if run.mean_time is not None][:1]
+        times = next((sorted(run.mean_times.items()) for run, _ in runs if run.mean_times), [])
     if not inference and not records:
         at = steps or 1
         last = {found.what: found.value for found in footers}
@@ -292,12 +292,3 @@ def _memory(
         return max(peaks), "allocated, log"
     totals = [found.value for found in footers if found.what == "memory"]
     return (max(totals), "summary line, log") if totals else (None, "")
-
-
-def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
-    """A figure as JSON holds it (DESIGN 6.2)."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.categories import Patterns
-from pytest_lmsv.logs.file import LogFile, Run
+from pytest_lmsv.logs.file import LogFile
+from pytest_lmsv.logs.runs import Run
+from pytest_lmsv.logs.times import time_in
 
 _DEVICE = re.compile(
     r"acl|ACL|NPU|npu|[Hh]ccl|HCCL|Ascend|[Kk]ernel|[Dd]evice|error code|nner error|\bGE\b"
@@ -16,7 +18,6 @@ _DEVICE = re.compile(
 )
 _INNER = re.compile(r"[Ii]nner error is reported|inner error see above")
 _PROCESS = re.compile(r"Worker process (\d{1,9})")
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[-T_ ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
 # How much a candidate explains. What others say when one rank is gone explains less than that
 # rank's own end; a repetition explains nothing.
@@ -77,7 +78,9 @@ def settle(
             (dropped if sure and not launcher_failed else spared).append((entry, what))
         else:
             kept.append(entry)
-    if known_failed and all(id(entry) in echoes for entry in kept):
+    if known_failed and all(
+        id(entry) in echoes or patterns.is_symptom(entry.line) for entry in kept
+    ):
         kept += [entry for entry, _ in spared]
     else:
         dropped += spared
@@ -165,7 +168,7 @@ def _messages(run: Run, patterns: Patterns) -> list[Candidate]:
 
 
 def _is_echo(entry: Candidate, patterns: Patterns) -> bool:
-    if entry.kind == "launcher":
+    if entry.kind in {"launcher", "echo"}:
         return True
     return entry.kind == "exception" and patterns.is_echo(entry.line)
 
@@ -278,7 +281,7 @@ def _by_kind(entry: Candidate) -> str:
 
 
 def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: Patterns) -> int:
-    if entry.kind == "launcher":
+    if entry.kind in {"launcher", "echo"}:
         return _LAUNCHER
     if echo or entry.kind == "open":
         return _ECHO
@@ -291,15 +294,3 @@ def _strength(entry: Candidate, kind: str, category: str, echo: bool, patterns: 
     if category == "hccl_comm" or patterns.is_symptom(entry.line):
         return _SYMPTOM
     return _PRIMARY
-
-
-def time_in(texts: Sequence[str]) -> float | None:
-    """The first time of day with a date in *texts*, in seconds; only for ordering."""
-    for text in texts:
-        match = _TIME.search(text)
-        if match:
-            year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-            days = year * 372 + month * 31 + day
-            whole = ((days * 24 + hour) * 60 + minute) * 60 + second
-            return whole + float(f"0.{match[7] or 0}")
-    return None

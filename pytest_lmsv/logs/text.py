@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
 
 BLOCK = 1 << 20
 LONGEST = 1 << 16
@@ -33,7 +33,15 @@ NEEDLES: tuple[bytes, ...] = tuple(
         *("shared object", "connect to host", "PID:", "error:", "Stop", "SystemExit"),
         # progress, starts and ends
         *("it/s", "s/it", "nference", "Saved ", "saving ", "using world size"),
-        *("torchrun", "msrun", "Start worker", "training is done", "Cluster is", "Arguments --"),
+        *(
+            "torchrun",
+            "msrun",
+            "Start worker",
+            "training is done",
+            "Cluster is",
+            "Arguments --",
+            "==> ",
+        ),
     )
 )
 
@@ -72,19 +80,29 @@ class RawLine(NamedTuple):
     ended: bool
 
 
-class Lines:
-    """The lines of one file in which a needle was found, and those that were asked for."""
+T = TypeVar("T")
 
-    def __init__(self, stream: BinaryIO, search: Search) -> None:
+
+class Lines(Generic[T]):
+    """The lines of one file in which a needle was found, and those that were asked for.
+
+    What *quick* makes of a line (None: nothing) is handed out instead of it, in lists.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, search: Search, quick: Callable[[bytes], T | None] | None = None
+    ) -> None:
         self._stream = stream
         self._search = search
+        self._quick = quick
         self._wanted = 0
+        self._end = 0
 
     def want(self, count: int) -> None:
         """Hand out the next *count* lines even where no needle is in them."""
         self._wanted = max(self._wanted, count)
 
-    def __iter__(self) -> Iterator[RawLine]:
+    def __iter__(self) -> Iterator[RawLine | list[T]]:
         carry = b""
         offset = 0
         first = True
@@ -107,18 +125,26 @@ class Lines:
                 yield from self._lines(block[:end], offset, ended=True)
             offset += end
 
-    def _lines(self, block: bytes, offset: int, *, ended: bool) -> Iterator[RawLine]:
+    def _lines(self, block: bytes, offset: int, *, ended: bool) -> Iterator[RawLine | list[T]]:
         coloured = b"\x1b" in block
         if coloured:
             block = without_colours(block)
         counted = below = 0
         returns = b"\r" in block
+        size = len(block)
         position = 0
+        if not self._wanted and not returns:  # nothing but records: no need to search
+            batch = self._batch(block, 0, block.find(b"\n"), False)
+            if batch:
+                position = self._end
+                yield batch
+                if position >= size:
+                    return
         hits = self._search(block)
         index = 0
-        size = len(block)
         while position < size:
-            if self._wanted:
+            asked = self._wanted > 0
+            if asked:
                 self._wanted -= 1
                 hit = position
             else:
@@ -134,6 +160,10 @@ class Lines:
             if returns:
                 early = block.find(b"\r", hit, stop)
                 stop = stop if early < 0 else early
+            if not asked and stop < size and (batch := self._batch(block, start, stop, returns)):
+                position = self._end
+                yield batch
+                continue
             if stop - start > LONGEST:
                 start = max(start, hit - 2048)
                 stop = min(start + LONGEST, stop)
@@ -149,6 +179,21 @@ class Lines:
                 yield RawLine(offset, below, text, ended or stop < size)
             else:
                 yield RawLine(offset + start, 0, text, ended or stop < size)
+
+    def _batch(self, block: bytes, start: int, stop: int, single: bool) -> list[T]:
+        """What *quick* makes of this line and of those right after it; ends at ``_end``."""
+        batch: list[T] = []
+        quick = self._quick
+        while quick is not None and 0 <= stop - start < 2048:
+            found = quick(block[start:stop])
+            if found is None:
+                break
+            batch.append(found)
+            self._end = start = stop + 1
+            if single:
+                break
+            stop = block.find(b"\n", start)
+        return batch
 
 
 def line_number(path: Path, offset: int, below: int) -> int | None:

@@ -12,7 +12,7 @@ PARTIAL = re.compile(r"(?<![\w])iteration\s{1,12}\d{0,12}\s{0,12}(?:/\s{0,12}\d{
 """A record that was wrapped between its step and the number of steps."""
 _PLAIN = re.compile(r"[\s\w():./+-]{0,200}\Z")
 _OTHER = re.compile(r"\S{0,80}(?:Error|Exception)\b|Traceback|\[(?:Rank|INFO|WARNING|ERROR)\b")
-_FINAL = frozenset({"numberofnaniterations", "numberofskippediterations"})
+_FINAL = "numberofnaniterations"
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class Wrapped:
         return found
 
     def _whole(self, record: StepRecord) -> bool:
-        return record.last_key in _FINAL or record.last_key in self._last_keys
+        return record.last_key == _FINAL or record.last_key in self._last_keys
 
     def _acceptable(self, record: StepRecord, ended: bool) -> bool:
         if record.closed:

@@ -88,7 +88,7 @@ class Judgement:
             if run is not None:
                 lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
         lines += _error_lines(record.compare_run)
-        lines.append(f"repeat: pytest --lmsv-replay {folder / 'mutation.json'}")
+        lines.append(f"repeat: pytest --lmsv-replay={folder / 'mutation.json'}")
         return lines
 
     def _covering(self, finding: Finding) -> KnownBug | None:

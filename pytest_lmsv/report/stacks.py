@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_lmsv import session
-from pytest_lmsv.launch import environments
+from pytest_lmsv.launch import ascend, environments
 from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.records import Stack
@@ -24,6 +24,9 @@ def environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
     if stack not in known:
         settings = session.settings_of(config)
         named = settings.pta_env if stack == "pta" else settings.msa_env
+        if settings.device == "npu":
+            known[stack] = ascend.environment(stack, named)
+            return known[stack]
         known[stack] = environments.ensure(
             stack,
             settings.env_dir or environments.default_folder(),

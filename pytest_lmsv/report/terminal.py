@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_lmsv import session
+from pytest_lmsv import doctor, session
 from pytest_lmsv.campaign import archive, summary
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
@@ -37,7 +37,9 @@ class Lines:
 
     @pytest.hookimpl(tryfirst=True)  # before xdist starts workers, which would all want to build
     def pytest_sessionstart(self) -> None:
+        settings, models = self._campaign.settings, self._campaign.models
         try:
+            doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
             stacks.build_missing(self._config)
         except EnvironmentProblem as problem:
             raise pytest.UsageError(str(problem)) from None
@@ -88,6 +90,7 @@ def header(config: pytest.Config) -> list[str]:
             "lmsv: cpu: small networks; MindSpore runs through mindtorch, which stands in for "
             "msadapter"
         )
+    lines += [f"lmsv: {warning}" for warning in config.stash.get(session.WARNINGS, ())]
     if not config.option.collectonly:
         lines.append(f"lmsv: campaign folder {session.campaign_of(config).folder}")
     return lines

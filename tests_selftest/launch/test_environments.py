@@ -143,15 +143,14 @@ def test_a_plain_build_is_taken_with_a_word_where_there_is_no_cpu_build(
 
 
 def test_two_sessions_wait_for_one_build(tmp_path: Path, wheels: Path) -> None:
-    sessions = [session(tmp_path, wheels) for _ in range(2)]
+    sessions = [session(tmp_path, wheels)]
+    assert until(lambda: being_built(tmp_path))
+    sessions.append(session(tmp_path, wheels))
     said = [one.communicate(timeout=60) for one in sessions]
     assert [one.returncode for one in sessions] == [0, 0]
     text = "".join(out for out, _ in said)
     assert text.count("made in") == 1
-    builder = next(
-        one.pid for one, (out, _) in zip(sessions, said, strict=True) if "made in" in out
-    )
-    assert f"waiting for process {builder}, which is making it" in text
+    assert f"waiting for process {sessions[0].pid}, which is making it" in said[1][0]
     assert len(names(tmp_path)) == 1
 
 
@@ -189,11 +188,40 @@ def problem(folder: Path, source: Source, pins: Pins) -> str:
     return str(caught.value)
 
 
-def test_a_missing_wheel_is_one_line(tmp_path: Path, made: Made, wheels: Path) -> None:
+def test_an_index_of_cpu_builds_that_can_not_be_reached_is_no_obstacle(
+    tmp_path: Path, made: Made, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index").mkdir()
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "index").as_uri())
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    said: list[str] = []
+    unreachable = "http://127.0.0.1:1/cpu"
+    pins = tiny(packages={"tinystack": "3.0"}, alone={}, variant_index=unreachable)
+    building.install(a_step(tmp_path, made, said), pins, Source())
+    assert installed.versions(tmp_path / "copy")["tinystack"] == "3.0"
+    assert "taking the plain one" in said[0]
+
+
+@pytest.mark.parametrize("constraint", [None, "tinystack<=99"])
+def test_a_missing_wheel_is_one_line(
+    constraint: str | None,
+    tmp_path: Path,
+    made: Made,
+    wheels: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if constraint is not None:
+        (tmp_path / "constraints").write_text(constraint)
+        monkeypatch.setenv("PIP_CONSTRAINT", str(tmp_path / "constraints"))
+    said: list[str] = []
     pins = tiny(packages={"tinystack": "9.9"})
-    message = r"^pip: ERROR: No matching distribution found for tinystack==9\.9; see "
-    with pytest.raises(EnvironmentProblem, match=message):
-        building.install(a_step(tmp_path, made, []), pins, Source(wheels=wheels))
+    with pytest.raises(
+        EnvironmentProblem, match=r"^pip: ERROR: .* tinystack==9\.9.*; see /"
+    ) as caught:
+        building.install(a_step(tmp_path, made, said), pins, Source(wheels=wheels))
+    assert "No matching distribution" in str(caught.value) or constraint
+    assert "taking the plain one" in said[0]
 
 
 def test_no_network_is_one_line_with_the_remedy(

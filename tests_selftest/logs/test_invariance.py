@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,14 @@ def reading_of(case: Path, content: bytes, folder: Path) -> dict[str, Any]:
     return essence(read([path], kind="training" if mode == "train" else "inference"))
 
 
+@cache
+def original(case: Path) -> dict[str, Any]:
+    mode = about(case)["mode"]
+    return essence(read([case / "log.txt"], kind="training" if mode == "train" else "inference"))
+
+
 def same(case: Path, content: bytes, folder: Path) -> None:
-    expected = reading_of(case, log(case), folder)
+    expected = original(case)
     found = reading_of(case, content, folder)
     counted["read"] += 1
     for key, value in expected.items():
@@ -138,6 +145,13 @@ def test_colours_anywhere_change_nothing(case: Path, data: st.DataObject, tmp_pa
     same(case, content, tmp_path)
 
 
+def texts(content: bytes) -> list[str]:
+    lines: log_text.Lines[None] = log_text.Lines(
+        io.BytesIO(content), log_text.searcher(log_text.NEEDLES)
+    )
+    return [line.text for line in lines if isinstance(line, log_text.RawLine)]
+
+
 @every_case
 @few
 @given(data=st.data())
@@ -146,13 +160,11 @@ def test_blocks_that_end_at_any_byte_change_nothing(
 ) -> None:
     content = log(case)
     size = data.draw(st.integers(1, 400))
-    lines = log_text.Lines(io.BytesIO(content), log_text.searcher(log_text.NEEDLES))
-    whole = [line.text for line in lines]
+    whole = texts(content)
     before = log_text.BLOCK
     try:
         log_text.BLOCK = size
-        lines = log_text.Lines(io.BytesIO(content), log_text.searcher(log_text.NEEDLES))
-        assert [line.text for line in lines] == whole
+        assert texts(content) == whole
         same(case, content, tmp_path)
     finally:
         log_text.BLOCK = before
@@ -239,7 +251,7 @@ def test_a_terminal_that_wraps_records_changes_no_figure(
         wrapped.append(line)
     if b"\r" in b"".join(wrapped) or about(case)["context"].get("still_running"):
         return
-    expected = reading_of(case, log(case), tmp_path)
+    expected = original(case)
     found = reading_of(case, b"\n".join(wrapped), tmp_path)
     for key in ("losses", "times", "norms", "memory"):
         assert found[key] == expected[key], key
@@ -249,7 +261,26 @@ def test_a_terminal_that_wraps_records_changes_no_figure(
 def test_records_glued_to_a_progress_bar_change_no_figure(case: Path, tmp_path: Path) -> None:
     bar = " 50%|█████     | 1/2 [00:05<00:05,  5.12s/it]".encode()
     content = log(case).replace(b"\n iteration", b"\n\r" + bar + b" iteration")
-    expected = reading_of(case, log(case), tmp_path)
+    expected = original(case)
     found = reading_of(case, content, tmp_path)
     for key in ("losses", "times", "norms", "memory"):
         assert found[key] == expected[key], key
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_no_bytes_make_the_reading_fail(data: st.DataObject, tmp_path: Path) -> None:
+    content = log(data.draw(st.sampled_from(CASES)))[:20000]
+    other = log(data.draw(st.sampled_from(CASES)))[:20000]
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(content)))
+        start = data.draw(st.integers(0, len(other)))
+        piece = data.draw(st.one_of(st.binary(max_size=8), st.just(other[start : start + 300])))
+        gone = data.draw(st.integers(0, 200))
+        content = content[:at] + piece + content[at + gone :]
+    path = tmp_path / "any.log"
+    path.write_bytes(content)
+    read([path], steps=data.draw(st.sampled_from([None, 3])), failed=True)
+    Follower(path).update()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 import re
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 CLOSE = 1e-5
 """Relative: 2e-7 (loss) and 2e-6 (gradients) are what was measured over the whole space."""
-PORTS = itertools.count(19400)
 MUTATED: dict[str, dict[str, Any]] = {
     "layers and heads": {"/model/predictor/num_layers": 3, "/model/predictor/num_heads": 3},
     "learned positions": {"/model/predictor/use_rope": False, "/args/lr": 5e-3},
@@ -55,6 +57,16 @@ LINE = re.compile(
 )
 
 
+def free_port() -> str:
+    """A port that nobody has, below those that the system gives away by itself."""
+    start = 20000 + os.getpid() * 7 % 10000
+    for port in itertools.chain(range(start, 30000), range(20000, start)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return str(port)
+    raise AssertionError("no free port")
+
+
 def of_both(
     pta_env: StackEnvironment,
     msa_env: StackEnvironment,
@@ -70,7 +82,7 @@ def of_both(
             environment,
             place,
             changes,
-            MASTER_PORT=str(next(PORTS)),
+            MASTER_PORT=free_port(),
             NPUS_PER_NODE=str(workers),
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -140,7 +152,7 @@ def test_torchrun_shows_what_one_process_computes(
 ) -> None:
     changes = {"/model/predictor/num_layers": 3}
     folder = tmp_path / "pta"
-    done = launched(pta_env, folder, changes, MASTER_PORT=str(next(PORTS)))
+    done = launched(pta_env, folder, changes, MASTER_PORT=free_port())
     assert done.returncode == 0, done.stdout + done.stderr
     plain, mutated = curves(pta_env, tmp_path, [changed({}), changed(changes)])
     by_launcher = [step["loss"] for step in steps(folder)]
@@ -185,7 +197,7 @@ def test_a_failing_run_ends_with_its_error_and_leaves_no_record(
     folder = tmp_path / stack
     changes = {"/model/predictor/norm_type": "group_norm"}
     environment = request.getfixturevalue(f"{stack}_env")
-    done = launched(environment, folder, changes, MASTER_PORT=str(next(PORTS)))
+    done = launched(environment, folder, changes, MASTER_PORT=free_port())
     assert done.returncode == 1
     assert "ValueError: norm_type must be one of" in done.stdout + done.stderr
     assert not (folder / "record" / "rank_0.json").exists()

@@ -57,6 +57,17 @@ def test_more_than_25_keys_can_be_mutated() -> None:
     assert documents == {"model", "data", "args"}
 
 
+def keys(value: Any, at: str = "") -> set[str]:
+    """The pointers of all that is no mapping."""
+    if not isinstance(value, dict) or not value:
+        return {at}
+    return {path for key, inner in value.items() for path in keys(inner, f"{at}/{key}")}
+
+
+def test_the_cpu_profile_leaves_every_key_in_place() -> None:
+    assert keys(COGVIDEOX.documents("cpu")) == keys(COGVIDEOX.documents("npu"))
+
+
 @pytest.mark.stacks
 @pytest.mark.parametrize("entry", VALUES, ids=name)
 def test_a_value_of_the_space_changes_the_run(

@@ -52,10 +52,20 @@ def train_step(network, optimizer):
     optimizer.step()
     return {"loss": loss.detach()}, 0, float(norm), None
 
+LINE = (" [2026-01-01 00:00:{step:02d}] iteration {step:8d}/{steps:8d} | consumed samples: "
+        "{seen:12d} | elapsed time per iteration (ms): {ms:.1f} | learning rate: 2.000000E-05 | "
+        "global batch size:   128 | loss: {loss:.6E} | loss scale: 1.0 | grad norm: {norm:.3f} | "
+        "number of skipped iterations:   0 | number of nan iterations:   0 |")
+
 def pretrain(model_provider, steps):
     networks, optimizer, _ = setup_model_and_optimizer(model_provider)
-    for _ in range(steps):
-        train_step(networks[0], optimizer)
+    for step in range(1, steps + 1):
+        losses, _, norm, _ = train_step(networks[0], optimizer)
+        print(LINE.format(step=step, steps=steps, seen=128 * step, ms=100.0,
+                          loss=losses["loss"].item(), norm=norm), flush=True)
+        if step == 1:
+            print("[Rank 0] (after 1 iterations) memory (MB) | allocated: 10.0 | max allocated: "
+                  "20.0 | reserved: 30.0 | max reserved: 30.0", flush=True)
     print("reloaded", optimizer.reloaded)
 """
 MPU = """
@@ -65,8 +75,17 @@ def get_pipeline_model_parallel_rank(): return 0
 def get_data_parallel_rank(): return 0
 """
 GET_ARGS = """
-import argparse
+import argparse, json, sys
 ARGS = argparse.Namespace(recompute_granularity=None, lr=2e-5, masked_softmax_fusion=False)
+words = sys.argv[1:]
+for at, word in enumerate(words):
+    if word.startswith("--"):
+        value = words[at + 1] if at + 1 < len(words) and not words[at + 1].startswith("--") else ""
+        try:
+            value = json.loads(value) if value else True
+        except ValueError:
+            pass
+        setattr(ARGS, word[2:].replace("-", "_"), value)
 def get_args(): return ARGS
 """
 PRETRAIN_VLM = """
@@ -78,12 +97,15 @@ from mindspeed_mm.training import pretrain
 
 config = MMConfig({"model": os.environ["MM_MODEL"], "data": os.environ["MM_DATA"]})
 args_external_path_checker(config)
+if os.environ.get("STANDIN_READS_ALL"):  # a network that takes its configuration as keywords
+    dict(**config.model.to_dict()), dict(**config.data.to_dict())
 
 def model_provider():
     decoder = get_model_config(config.model.text_decoder)
     network = torch.nn.Sequential(torch.nn.Linear(3, decoder.hidden_size), torch.nn.ReLU(),
                                   torch.nn.Linear(decoder.hidden_size, 1))
-    return network.to(torch.bfloat16 if config.model.dtype == "bf16" else torch.float32)
+    short = getattr(config.model, "dtype", "fp32")
+    return network.to(torch.bfloat16 if short == "bf16" else torch.float32)
 
 pretrain(model_provider, int(os.environ["TRAIN_ITERS"]))
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,8 @@ import yaml
 
 from pytest_lmsv import catalog
 from pytest_lmsv.logs.reading import read
-from tests_selftest.npu.standin import MODELS, ROOT, build, given, golden_file, nodes, start
+from pytest_lmsv.mutation import apply, draw
+from tests_selftest.npu.standin import MODELS, ROOT, build, given, golden_file, nodes, start, write
 
 STACKS = ("pta", "msa")
 EVERY = [(stack, model) for model in MODELS for stack in STACKS]
@@ -121,6 +123,50 @@ def test_the_parsers_accept_every_value_of_the_space(
                         assert kind == "flag", path
                     else:
                         assert accepts(kind, str(value)), (path, value)
+
+
+@pytest.mark.parametrize("fitting", [False, True], ids=["fresh", "checkpoint"])
+@pytest.mark.parametrize("model", list(MODELS))
+def test_every_drawn_mutation_gives_arguments_and_documents_that_fit(
+    accepted: dict[str, dict[str, Any]], model: str, fitting: bool
+) -> None:
+    script = {**accepted["megatron"], **accepted["mindspeed"], **accepted["mindspeed-mm"]}
+    check_pipeline = runpy.run_path(str(ROOT / "launchers/npu_documents.py"))["check_pipeline"]
+    spec = catalog.load([ROOT / "mm_configs"])[model]
+    fresh = {key.path for key in spec.space("npu").keys if key.fresh_weights}
+    for iteration in range(1, 26):
+        mutation = draw.draw(
+            spec,
+            "npu",
+            seed=43,
+            iteration=iteration,
+            attempt=1,
+            count=3,
+            only_fitting_checkpoint=fitting,
+        )
+        assert not (fitting and fresh & {edit.path for edit in mutation.edits})
+        documents = apply.apply(spec.documents("npu"), mutation.edits)
+        check_pipeline(documents["model"], spec.layouts["npu"].pp)
+        for name, value in options(apply.arguments(documents["args"])).items():
+            assert accepts(script[name], value), (name, value)
+
+
+@pytest.mark.parametrize(("model", "least"), [("cogvideox", 20), ("internvl3", 20)])
+def test_a_training_model_has_twenty_keys_to_draw(model: str, least: int) -> None:
+    keys = [key for key in catalog.load([ROOT / "mm_configs"])[model].space("npu").keys if key.live]
+    assert len([key for key in keys if not key.fresh_weights]) >= least
+
+
+@pytest.mark.parametrize(("model", "least"), [("qwenvl", 12), ("opensora", 12)])
+def test_an_inference_model_has_twelve_keys_to_draw(model: str, least: int) -> None:
+    keys = [key for key in catalog.load([ROOT / "mm_configs"])[model].space("npu").keys if key.live]
+    assert len([key for key in keys if not key.fresh_weights]) >= least
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_every_key_that_is_not_drawn_says_why(model: str) -> None:
+    for key in catalog.load([ROOT / "mm_configs"])[model].space("npu").keys:
+        assert key.live or len(key.reason) > 10, key.path
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -346,6 +392,39 @@ def test_a_range_that_is_not_reserved_is_a_warning_with_the_remedy(site: Path, r
     if ended.returncode == 0:  # a port there may be in use just now
         remedy = f'sysctl -w net.ipv4.ip_local_reserved_ports="{low}-{low + 15}"'
         assert remedy in ended.stderr
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_paths_with_spaces_and_quotes_are_whole(site: Path, tmp_path: Path, stack: str) -> None:
+    run, root = tmp_path.resolve() / 'a "run" \\ here', "/it's; $(x) * data"
+    ended = start(site, stack, "internvl3", run, {"DATASET_ROOT": root, "SAVE_PATH": "/k; x"})
+    assert ended.returncode == 0, ended.stderr
+    words = json.loads((run / "given.json").read_text(encoding="utf-8"))["arguments"]
+    assert str(run / "documents/model.json") in words
+    assert words[words.index("--save") + 1] == "/k; x"
+    data = json.loads((run / "documents/data.json").read_text(encoding="utf-8"))
+    folder = data["dataset_param"]["basic_parameters"]["data_folder"]
+    assert folder == f"{root}/internvl3/playground/data/ai2d"
+
+
+@pytest.mark.parametrize("tool", ["conda", "mamba", "micromamba"])
+def test_any_conda_is_asked_and_one_that_fails_is_passed_over(
+    tmp_path: Path, run: Path, tool: str
+) -> None:
+    own = build(tmp_path.resolve() / "own")
+    (own / "bin/conda").rename(own / "bin" / tool)
+    if tool != "conda":
+        write(own / "bin/conda", "#!/bin/sh\nexit 1\n", program=True)
+    assert start(own, "msa", "qwenvl", run).returncode == 0
+
+
+def test_without_any_conda_the_usual_folders_are_searched(tmp_path: Path, run: Path) -> None:
+    own = build(tmp_path.resolve() / "own")
+    (own / "bin/conda").unlink()
+    (own / "conda").rename(own / "miniforge3")
+    assert start(own, "pta", "qwenvl", run).returncode == 0
+    found = given(own, run)["environment"]["CONDA_PREFIX"]
+    assert found == "$SITE/miniforge3/envs/mindspeed"
 
 
 @pytest.mark.parametrize("stack", STACKS)

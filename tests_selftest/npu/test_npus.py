@@ -133,6 +133,9 @@ def test_initial_weights(tmp_path: Path) -> None:
     assert ascend.initial_weights("qwenvl", tmp_path, None) == place
     assert ascend.initial_weights("opensora", tmp_path, None) == tmp_path / "opensora1.2"
     assert ascend.initial_weights("somebodys", tmp_path, None) is None
+    assert ascend.starts_from_checkpoint("qwenvl", "npu", tmp_path, None)
+    assert not ascend.starts_from_checkpoint("internvl3", "npu", tmp_path, None)
+    assert not ascend.starts_from_checkpoint("qwenvl", "cpu", tmp_path, None)
 
 
 def test_a_conda_environment_is_found_by_name(

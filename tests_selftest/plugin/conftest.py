@@ -6,6 +6,7 @@ import json
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,22 @@ import pytest
 
 from pytest_lmsv import data
 from pytest_lmsv.launch.pins import PINS
+
+# What a session imports on its way: pytester drops modules that a session in this process brought,
+# and a second import of the same one beside the first confuses yaml and hypothesis.
+SESSION_PARTS = [
+    import_module(name)
+    for name in (
+        "hypothesis",
+        "yaml",
+        "pytest_lmsv.session",
+        "pytest_lmsv.mutation.draw",
+        *(
+            f"pytest_lmsv.report.{part}"
+            for part in ("collection", "html", "judgement", "properties", "stacks", "terminal")
+        ),
+    )
+]
 
 TOY_RUN = Path(__file__).with_name("toy_run.py")
 LAUNCHER = """\
@@ -54,16 +71,17 @@ class Toy:
         self.monkeypatch.setenv("TOY_BEHAVIOUR", str(path))
 
     def run(self, *arguments: str, models: str = "toy", iters: int = 2) -> pytest.RunResult:
-        """Run pytest with the toy model."""
-        return self.pytester.runpytest_subprocess(
-            "-p",
-            "no:cacheprovider",
-            f"--model={models}",
-            f"--iters={iters}",
-            "--lmsv-steps=2",
-            *arguments,
-            timeout=120,
-        )
+        """Run pytest with the toy model, in this process: its runs are processes all the same."""
+        return self.pytester.runpytest_inprocess(*self._words(models, iters), *arguments)
+
+    def start(self, *arguments: str, models: str = "toy", iters: int = 2) -> pytest.RunResult:
+        """Run pytest with the toy model in a process of its own, as a user does."""
+        words = self._words(models, iters)
+        return self.pytester.runpytest_subprocess(*words, *arguments, timeout=120)
+
+    def _words(self, models: str, iters: int) -> list[str]:
+        words = ["-p", "no:cacheprovider", f"--model={models}", f"--iters={iters}"]
+        return [*words, "--lmsv-steps=2"]
 
     @property
     def campaign(self) -> Path:

@@ -75,17 +75,17 @@ def test_a_mutation_of_other_documents_is_an_error_of_its_test(toy: Toy) -> None
     mutation["edits"][0]["from"] = 12345
     other = toy.pytester.path / "other.json"
     other.write_text(json.dumps(mutation), encoding="utf-8")
-    result = toy.pytester.runpytest_subprocess(f"--lmsv-replay={other}")
+    result = toy.pytester.runpytest_inprocess(f"--lmsv-replay={other}")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["ERROR: *expected 12345, found *"])
 
 
 def test_a_replay_of_no_file_or_no_mutation_is_refused(toy: Toy) -> None:
-    missing = toy.pytester.runpytest_subprocess("--lmsv-replay=nowhere.json")
+    missing = toy.pytester.runpytest_inprocess("--lmsv-replay=nowhere.json")
     refused(toy, missing, "nowhere.json")
     path = toy.pytester.path / "list.json"
     path.write_text("[]", encoding="utf-8")
-    refused(toy, toy.pytester.runpytest_subprocess(f"--lmsv-replay={path}"), "list.json")
+    refused(toy, toy.pytester.runpytest_inprocess(f"--lmsv-replay={path}"), "list.json")
 
 
 def test_an_output_folder_that_is_a_file_is_refused_and_kept(toy: Toy) -> None:
@@ -113,16 +113,16 @@ def test_an_environment_without_its_packages_is_refused(toy: Toy) -> None:
 
 @pytest.mark.parametrize("distribution", ["loadgroup", "loadscope"])
 def test_broken_distributions_of_xdist_are_refused(toy: Toy, distribution: str) -> None:
-    refused(toy, toy.run("-n1", f"--dist={distribution}"), distribution, "worksteal")
+    refused(toy, toy.start("-n1", f"--dist={distribution}"), distribution, "worksteal")
 
 
 def test_a_chain_needs_one_worker(toy: Toy) -> None:
-    refused(toy, toy.run("-n1", "--lmsv-chain"), "--lmsv-chain")
+    refused(toy, toy.start("-n1", "--lmsv-chain"), "--lmsv-chain")
 
 
 def test_more_workers_than_cores_are_refused(toy: Toy) -> None:
     asked = len(os.sched_getaffinity(0)) + 1
-    refused(toy, toy.run(f"-n{asked}"), f"-n {asked}")
+    refused(toy, toy.start(f"-n{asked}"), "-n", str(asked))
 
 
 def test_a_machine_set_up_for_npus_without_one_is_refused(
@@ -138,6 +138,14 @@ def test_an_unknown_key_of_a_known_bug_is_refused(toy: Toy) -> None:
 
 
 def test_a_test_without_models_is_skipped_with_a_hint(toy: Toy, packaged_test: Path) -> None:
-    result = toy.pytester.runpytest_subprocess(str(packaged_test), "-rs")
+    result = toy.pytester.runpytest_inprocess(str(packaged_test), "-rs")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(["*no models asked for*pytest --model cogvideox*"])
+
+
+def test_a_path_that_pytest_takes_for_a_test_is_refused(toy: Toy, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    result = toy.start("--lmsv-output", str(other))
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"ERROR: --lmsv-output {other}: *write --lmsv-output={other}"])

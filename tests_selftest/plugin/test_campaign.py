@@ -49,7 +49,7 @@ def test_a_wrong_loss_fails_with_a_sentence_and_the_way_to_repeat_it(toy: Toy) -
         ["*accuracy NG: MSA's loss * differs from PTA's * by 20.00 % (loss of step 2)*"]
     )
     mutation = toy.campaign / "iters" / "toy" / "iter_1" / "mutation.json"
-    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay {mutation}"])
+    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay={mutation}"])
     assert "Traceback" not in result.stdout.str()
     (case,) = properties(toy.pytester.path / "junit.xml")
     assert (case["lmsv.accuracy"], case["lmsv.accuracy.diff"][:3]) == ("NG", "0.2")
@@ -178,7 +178,7 @@ def test_replay_runs_the_stored_mutation_again(toy: Toy) -> None:
     toy.run(iters=2).assert_outcomes(passed=2)
     stored = toy.campaign / "iters" / "toy" / "iter_2" / "mutation.json"
     edits = toy.stored("iters/toy/iter_2/mutation.json")["edits"]
-    result = toy.pytester.runpytest_subprocess("--lmsv-replay", str(stored), "--lmsv-steps=2", "-v")
+    result = toy.pytester.runpytest_inprocess("--lmsv-replay", str(stored), "--lmsv-steps=2", "-v")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*test_alignment?toy-iter2?*"])
     assert toy.stored("iters/toy/iter_2/mutation.json")["edits"] == edits
@@ -223,9 +223,9 @@ def test_xdist_gives_the_same_results(toy: Toy, workers: str) -> None:
     if workers == "2" and len(os.sched_getaffinity(0)) < 2:
         pytest.fail("this test needs two cores")
     toy.behave(msa=[{"when": {"width": 4}, "loss_factor": 1.2}])
-    alone = toy.run("--junitxml=alone.xml", iters=6)
+    alone = toy.start("--junitxml=alone.xml", iters=6)
     names = alone.parseoutcomes()
-    together = toy.run("-n", workers, "--junitxml=together.xml", iters=6)
+    together = toy.start("-n", workers, "--junitxml=together.xml", iters=6)
     assert together.parseoutcomes() == names
 
     def shown(path: Path) -> list[dict[str, str]]:

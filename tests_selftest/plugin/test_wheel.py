@@ -49,7 +49,7 @@ def test_an_empty_folder_runs_the_packaged_test_under_the_same_ids(
     toy: Toy, installed: Path, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed))
-    result = toy.run("-v", "--junitxml=junit.xml", *workers, iters=2)
+    result = toy.start("-v", "--junitxml=junit.xml", *workers, iters=2)
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*test_models/test_alignment.py::test_alignment?toy-iter1?*"])
     text = (toy.pytester.path / "junit.xml").read_text("utf-8")
@@ -71,7 +71,7 @@ def test_the_packaged_models_are_known_there(
     toy: Toy, installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(installed))
-    result = toy.run("--collect-only", "-q", models="cogvideox", iters=2)
+    result = toy.start("--collect-only", "-q", models="cogvideox", iters=2)
     result.stdout.fnmatch_lines(
         [f"test_models/test_alignment.py::test_alignment?cogvideox-iter{n}?" for n in (1, 2)]
     )
@@ -83,6 +83,6 @@ def test_a_project_with_its_own_copy_of_the_test_uses_that(toy: Toy) -> None:
     source = (data.test_models() / "test_alignment.py").read_text("utf-8")
     changed = source.replace("judgement.conclude()", "raise ValueError('own copy')")
     (folder / "test_alignment.py").write_text(changed, encoding="utf-8")
-    result = toy.run("test_models", iters=1)
+    result = toy.start("test_models", iters=1)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*ValueError: own copy*"])

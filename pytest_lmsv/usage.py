@@ -1,0 +1,80 @@
+"""Bad input of a session, all that can be found before any run: one line each, exit 4."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from pytest_lmsv import session
+from pytest_lmsv.campaign.run import find_launcher
+from pytest_lmsv.campaign.sides import sides
+from pytest_lmsv.launch import devices
+from pytest_lmsv.mutation import apply, draw
+from pytest_lmsv.options import OPTIONS, path
+from pytest_lmsv.problems import InputProblem
+
+BROKEN_DISTRIBUTIONS = {
+    "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
+    "loadscope": "pytest-xdist's loadscope runs a test again and again when a worker dies",
+}
+
+
+def check(config: pytest.Config) -> None:
+    """Find all bad input that can be found before any run; raises InputProblem for the first."""
+    _check_root(config)
+    if not session.models_of(config):
+        raise InputProblem(
+            f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no --model; "
+            "give one"
+        )
+    for model in session.models_of(config).values():
+        session.expected_bugs(config, model.name)
+        settings, given = session.settings_of(config), session.replayed_mutation(config)
+        if given is not None:
+            apply.apply(model.documents(settings.device), given.edits)
+        elif not hasattr(config, "workerinput"):
+            draw.mutations(
+                model,
+                count=settings.mutations,
+                device=settings.device,
+                only_fitting_checkpoint=settings.load_path is not None,
+            )
+        for side in sides(session.settings_of(config).compare):
+            find_launcher(session.settings_of(config), side, model)
+    _check_xdist(config)
+
+
+def _check_root(config: pytest.Config) -> None:
+    """Refuse a session that pytest began in the folder of an option's value.
+
+    Before plugins are loaded pytest takes ``--lmsv-output DIR`` for a test path where DIR exists,
+    and looks for the project's ini there.
+    """
+    words, here = config.invocation_params.args, config.invocation_params.dir
+    if config.inipath is not None and here.is_relative_to(config.inipath.parent):
+        return
+    flags = {flag for option in OPTIONS for flag in option.flags if option.parse is path}
+    for flag, value in pairwise(words):
+        place = here / str(value)
+        if flag in flags and place.exists() and not place.is_relative_to(here):
+            raise InputProblem(
+                f"{flag} {value}: pytest took the path for a test's and looked for the project "
+                f"there ({config.rootpath}); write {flag}={value}"
+            )
+
+
+def _check_xdist(config: pytest.Config) -> None:
+    asked = config.getoption("numprocesses", None)
+    if not asked or hasattr(config, "workerinput"):
+        return
+    if config.option.dist in BROKEN_DISTRIBUTIONS:
+        raise InputProblem(
+            f"--dist {config.option.dist}: {BROKEN_DISTRIBUTIONS[config.option.dist]}; give "
+            "--dist worksteal"
+        )
+    if config.option.dist == "load" and "--dist" not in " ".join(config.invocation_params.args):
+        config.option.dist = "worksteal"
+    if session.settings_of(config).chain:
+        raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
+    devices.slots(asked, len(session.device_sets(config)))
