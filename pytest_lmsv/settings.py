@@ -51,6 +51,7 @@ class Settings:
     output_psnr: float
     output: Path
     config: Path | None
+    cpu_workers: int
     save_weights: str
     shared_randomness: bool
     adapter_fixes: bool

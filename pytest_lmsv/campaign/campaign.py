@@ -33,7 +33,16 @@ from pytest_lmsv.records import (
 )
 from pytest_lmsv.settings import Settings
 
-SAME_ON_RESUME = ("seed", "device", "compare", "steps", "mutations", "chain", "adapter_fixes")
+SAME_ON_RESUME = (
+    "seed",
+    "device",
+    "compare",
+    "steps",
+    "mutations",
+    "chain",
+    "adapter_fixes",
+    "cpu_workers",
+)
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,8 @@ def verdict_cell(values: Mapping[str, str], name: str) -> str:
     difference = values.get(f"lmsv.{name}.{DIFFERENCE[name]}", "")
     if not difference:
         return result
+    if name == "output" and values.get("lmsv.output.unit") == "tokens":
+        return f"{result} (diff={float(difference):.0f} tokens)"
     if name in ("accuracy", "output"):
         return f"{result} (diff={100 * float(difference):.2f}%)"
     return f"{result} (diff={float(difference):+.2f}{'MB' if name == 'memory' else 'ms'})"

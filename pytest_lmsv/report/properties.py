@@ -48,6 +48,8 @@ def _figures(record: IterationRecord) -> list[tuple[str, str]]:
     values.append(("lmsv.known_bug", (error.known_bug if error else None) or ""))
     values.append(("lmsv.error", error.line if error else ""))
     values.append(("lmsv.kind", record.kind))
+    made = by_name.get("output")
+    values.append(("lmsv.output.unit", made.unit if made else ""))
     return values
 
 
