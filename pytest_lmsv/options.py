@@ -325,6 +325,16 @@ OPTIONS: tuple[Option, ...] = (
     _option("mindspeed_mm_path", path, None, "npu: MindSpeed-MM's folder", ini_only=True),
     _option("dataset_root", path, None, "folder of the datasets", ini_only=True),
     _option("load_path", path, None, "npu: initial weights", ini_only=True),
+    _option("pta_path", path, None, "npu: PTA's workspace (Megatron-LM, MindSpeed)", ini_only=True),
+    _option("msa_path", path, None, "npu: MSA's workspace, with its adapter", ini_only=True),
+    _option(
+        "opensora_msa_adaptor",
+        _switch,
+        False,
+        "npu: import MindSpeed-MM's MindSpore adaptor before OpenSora's script (docs/npu.md)",
+        ini_only=True,
+        ini_type="bool",
+    ),
     _option("pta_env", _text, None, "PTA's environment: a folder, or a conda name", ini_only=True),
     _option("msa_env", _text, None, "MSA's environment: a folder, or a conda name", ini_only=True),
     _option(

@@ -60,6 +60,9 @@ class Settings:
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
+    pta_path: Path | None
+    msa_path: Path | None
+    opensora_msa_adaptor: bool
     pta_env: str | None
     msa_env: str | None
     config_dirs: tuple[Path, ...]

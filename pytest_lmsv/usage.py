@@ -9,7 +9,7 @@ import pytest
 from pytest_lmsv import session
 from pytest_lmsv.campaign.run import find_launcher
 from pytest_lmsv.campaign.sides import sides
-from pytest_lmsv.launch import devices
+from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.options import OPTIONS, path
 from pytest_lmsv.problems import InputProblem
@@ -25,8 +25,8 @@ def check(config: pytest.Config) -> None:
     _check_root(config)
     if not session.models_of(config):
         raise InputProblem(
-            f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no --model; "
-            "give one"
+            f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no "
+            "--model; give one"
         )
     for model in session.models_of(config).values():
         session.expected_bugs(config, model.name)
@@ -38,7 +38,9 @@ def check(config: pytest.Config) -> None:
                 model,
                 count=settings.mutations,
                 device=settings.device,
-                only_fitting_checkpoint=settings.load_path is not None,
+                only_fitting_checkpoint=ascend.starts_from_checkpoint(
+                    model.name, settings.device, settings.dataset_root, settings.load_path
+                ),
             )
         for side in sides(session.settings_of(config).compare):
             find_launcher(session.settings_of(config), side, model)

@@ -14,6 +14,7 @@ from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settl
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.campaign.sides import Side, sides
+from pytest_lmsv.campaign.weights import check_space
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.files import locked, write_json
 from pytest_lmsv.judge.effect import not_reached
@@ -156,6 +157,8 @@ class Campaign:
         unmutated = self.unmutated(runner, spec)
         source = Source(self._edits_before(spec, number), given)
         try:
+            if self._saves_gigabytes(spec):
+                check_space(self.folder, sides=len(self.sides))
             return fill(runner, spec, number, self.sides[0], source, unmutated)
         except EnvironmentProblem as problem:
             self._store_untested(spec, number, problem)
@@ -230,6 +233,11 @@ class Campaign:
         """Return iteration *number* where an earlier session of this campaign finished it."""
         record = archive.read_iteration(iteration_folder(self.folder, spec.name, number))
         return None if record is None or record.status != "DONE" else self.judged(record)
+
+    def _saves_gigabytes(self, spec: ModelSpec) -> bool:
+        """Return whether runs of *spec* leave weights of full size."""
+        keeps = self.settings.save_weights != "never"
+        return keeps and self.settings.device == "npu" and spec.kind == "training"
 
     def _edits_before(self, spec: ModelSpec, number: int) -> tuple[Edit, ...]:
         """Return what a chained iteration starts from: the last valid mutation before it."""

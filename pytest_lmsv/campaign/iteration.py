@@ -14,6 +14,7 @@ from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge.effect import has_effect
 from pytest_lmsv.judge.policy import next_step, sentence
 from pytest_lmsv.judge.verdicts import has_finite_loss
+from pytest_lmsv.launch import ascend
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Attempt, Edit, Mutation, RunRecord
@@ -120,7 +121,9 @@ def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, source: S
         attempt=attempt,
         count=settings.mutations,
         base=apply.apply(home, source.before) if source.before else None,
-        only_fitting_checkpoint=settings.load_path is not None,
+        only_fitting_checkpoint=ascend.starts_from_checkpoint(
+            spec.name, settings.device, settings.dataset_root, settings.load_path
+        ),
     )
     # Stored relative to the model's own documents, so that each can be repeated alone.
     return replace(mutation, edits=apply.merge(source.before, mutation.edits))

@@ -26,7 +26,7 @@ from pytest_lmsv.launch.job import Ended, Job
 from pytest_lmsv.logs.echo import echo
 from pytest_lmsv.logs.follow import Follower
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
-from pytest_lmsv.records import RunRecord, Stack
+from pytest_lmsv.records import Note, RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
 NPU_WAIT_S = 1800.0
@@ -91,7 +91,10 @@ class Runner:
             output_made=self._made(spec, place.kept(side, "samples")),
         )
         if settings.device == "npu":
-            found = replace(found, echo=self._shown(log, side, place))
+            left = npus.left_over(npus.look(), run_id)
+            notes = (Note("left_over", npus.named(left)),) if left else ()
+            echoed = self._shown(log, side, place)
+            found = replace(found, echo=echoed, notes=(*found.notes, *notes))
         self._keep_evidence(found, job, side, place)
         return self._named(found, spec)
 
@@ -201,6 +204,7 @@ class Runner:
             "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
             "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "ascend_log"),
             "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
+            "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
             "PYTHONUNBUFFERED": "1",
         }
         if settings.device == "npu":
@@ -209,7 +213,9 @@ class Runner:
         site = {
             "DATASET_ROOT": settings.dataset_root or (self.datasets if spec.datasets else None),
             "SAVE_PATH": None if settings.save_weights == "never" else place.weights(side),
-            "LOAD_PATH": weights if settings.device == "npu" else settings.load_path,
+            # Empty: fresh weights, whatever this session's own environment names.
+            "LOAD_PATH": (weights or "") if settings.device == "npu" else settings.load_path,
+            "WORKSPACE_ROOT": settings.pta_path if side.stack == "pta" else settings.msa_path,
             "MINDSPEED_MM_PATH": settings.mindspeed_mm_path,
             "PTA_NAME": settings.pta_env,
             "MSA_NAME": settings.msa_env,
