@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_lmsv.launch.environments import StackEnvironment
 
 PUBLISHED = Path(__file__).with_name("published_stdit3.py")
-CLOSE = 2e-5
-"""Relative: 5e-7 to 5e-6 is what was measured; guidance makes differences larger."""
+CLOSE = 5e-6
+"""Relative: 5e-7 is the median over the whole space, 8e-7 the most, guidance included."""
 PORTS = itertools.count(19600)
 MUTATED: dict[str, dict[str, Any]] = {
     "layers and heads": {"/model/predictor/num_layers": 3, "/model/predictor/num_heads": 8},
