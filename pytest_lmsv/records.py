@@ -187,6 +187,8 @@ class IterationRecord:
     reason: str = ""
     findings: tuple[str, ...] = ()
     """One sentence for each finding: an MSA error, an NG, a mutation that did not reach MSA."""
+    failing: tuple[str, ...] = ()
+    """Those of the findings that fail its test: the gate's."""
     kind: Kind = "training"
     samples: tuple[SampleDifference, ...] = ()
     """Of an inference whose two runs were ok: how what they made differs."""

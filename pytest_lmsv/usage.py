@@ -11,7 +11,8 @@ from pytest_lmsv.campaign.run import find_launcher
 from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw
-from pytest_lmsv.options import OPTIONS, path
+from pytest_lmsv.option_values import path
+from pytest_lmsv.options import OPTIONS
 from pytest_lmsv.problems import InputProblem
 
 BROKEN_DISTRIBUTIONS = {

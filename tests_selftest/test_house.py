@@ -28,6 +28,7 @@ FLOORS = {
     "catalog": 2,
     "settings": 2,
     "options": 1,
+    "option_values": 1,
     "task6_config": 2,
     "records": 1,
     "problems": 1,

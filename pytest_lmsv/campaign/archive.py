@@ -78,6 +78,22 @@ def stored_iterations(campaign: Path) -> Iterator[IterationRecord]:
             yield record
 
 
+def is_ok(record: IterationRecord, verdict: str) -> bool | None:
+    """Return whether *verdict* is OK; None where it is N/A or missing, never a default."""
+    found = [v.result for v in record.verdicts if v.name == verdict and v.result != "N/A"]
+    return found[0] == "OK" if found else None
+
+
+def difference(record: IterationRecord, verdict: str) -> float | None:
+    """Return the difference of *verdict*, None where there is no figure."""
+    return next((v.difference for v in record.verdicts if v.name == verdict), None)
+
+
+def last_loss(run: RunRecord) -> float | None:
+    """Return the last loss of *run*."""
+    return run.metrics.losses[-1][1] if run.metrics.losses else None
+
+
 def _components(record: IterationRecord) -> dict[str, str]:
     def run(value: RunRecord | None) -> str:
         return "SKIP" if value is None else "PASS" if value.outcome == "ok" else "FAIL"
@@ -87,7 +103,7 @@ def _components(record: IterationRecord) -> dict[str, str]:
         "MUTATE": "PASS" if record.mutation is not None else "FAIL",
         "PTA_VERIFY": run(record.baseline_run),
         "MSA_VERIFY": run(record.compare_run),
-        "ANALYSIS": ("FAIL" if record.findings else "PASS") if judged else "SKIP",
+        "ANALYSIS": ("FAIL" if record.failing else "PASS") if judged else "SKIP",
     }
 
 
@@ -106,28 +122,18 @@ def _status(record: IterationRecord) -> dict[str, Any]:
 
 
 def _metrics(record: IterationRecord) -> dict[str, Any]:
-    by_name = {verdict.name: verdict for verdict in record.verdicts}
-
-    def ok(name: str) -> bool | None:
-        found = by_name.get(name)
-        return None if found is None or found.result == "N/A" else found.result == "OK"
-
-    def difference(name: str) -> float | None:
-        found = by_name.get(name)
-        return None if found is None else found.difference
-
     plain: dict[str, Any] = {
         "pta": _side_metrics(record, record.baseline_run),
         "msa": _side_metrics(record, record.compare_run),
         "analysis": {
-            "accuracy_ok": ok("accuracy"),
-            "memory_ok": ok("memory"),
-            "perf_ok": ok("performance"),
-            "output_ok": ok("output"),
-            "loss_diff": difference("accuracy"),
-            "memory_diff": difference("memory"),
-            "time_diff": difference("performance"),
-            "output_diff": difference("output"),
+            "accuracy_ok": is_ok(record, "accuracy"),
+            "memory_ok": is_ok(record, "memory"),
+            "perf_ok": is_ok(record, "performance"),
+            "output_ok": is_ok(record, "output"),
+            "loss_diff": difference(record, "accuracy"),
+            "memory_diff": difference(record, "memory"),
+            "time_diff": difference(record, "performance"),
+            "output_diff": difference(record, "output"),
             "issues": list(record.findings),
         },
         "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
@@ -142,7 +148,7 @@ def _side_metrics(record: IterationRecord, run: RunRecord | None) -> dict[str, A
         return {"loss": None, "memory": None, "time": None, "error_info": None}
     metrics = run.metrics
     return {
-        "loss": metrics.losses[-1][1] if metrics.losses else None,
+        "loss": last_loss(run),
         "memory": metrics.memory_mb,
         "time": run_time_ms(metrics, record.kind),
         "error_info": to_plain(run.error or run.teardown_error),
@@ -179,10 +185,10 @@ def _report(record: IterationRecord) -> str:
 
 def _write_failure(folder: Path, record: IterationRecord) -> None:
     components = _components(record)
-    if not record.findings and "FAIL" not in components.values():
+    if "FAIL" not in components.values():
         return
     flag = " ".join(f"{name}={value}" for name, value in components.items())
     failed = ", ".join(name for name, value in components.items() if value == "FAIL")
-    reason = record.reason or "; ".join(record.findings)
+    reason = record.reason or "; ".join(record.failing)
     write_whole(folder / "FAILED_FLAG", flag + "\n")
     write_whole(folder / "failure_info.txt", f"FAILED_COMPONENTS: {failed}\nREASON: {reason}\n")

@@ -207,7 +207,11 @@ class Campaign:
             record.samples,
         )
         record = replace(record, verdicts=found)
-        return replace(record, findings=tuple(f.text for f in self.findings(record)))
+        return replace(
+            record,
+            findings=tuple(f.text for f in self.findings(record)),
+            failing=tuple(f.text for f in self.failing(record)),
+        )
 
     def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return what is wrong with *record*, whether it is in the gate or not."""

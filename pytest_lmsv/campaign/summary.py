@@ -17,9 +17,9 @@ from pytest_lmsv.files import write_json, write_whole
 from pytest_lmsv.judge.counts import count, has_issue
 from pytest_lmsv.judge.findings import short_text
 from pytest_lmsv.judge.verdicts import run_time_ms
+from pytest_lmsv.option_values import VERDICTS
 from pytest_lmsv.records import IterationRecord, RunRecord
 
-VERDICTS = ("accuracy", "memory", "performance", "output")
 COLUMNS = (
     "model",
     "iteration",
@@ -69,17 +69,11 @@ def write(campaign: Campaign) -> None:
 
 def row(record: IterationRecord) -> dict[str, Any]:
     """Return one iteration's figures under the names of COLUMNS; None where there is no figure."""
-    by_name = {verdict.name: verdict for verdict in record.verdicts}
 
     def side(run: RunRecord | None) -> tuple[Any, Any, Any]:
         if run is None:
             return None, None, None
-        loss = run.metrics.losses[-1][1] if run.metrics.losses else None
-        return loss, run.metrics.memory_mb, run_time_ms(run.metrics, record.kind)
-
-    def ok(name: str) -> bool | None:
-        found = by_name.get(name)
-        return None if found is None or found.result == "N/A" else found.result == "OK"
+        return archive.last_loss(run), run.metrics.memory_mb, run_time_ms(run.metrics, record.kind)
 
     baseline, compare = record.baseline_run, record.compare_run
     values = [
@@ -89,8 +83,8 @@ def row(record: IterationRecord) -> dict[str, Any]:
         compare is not None and compare.outcome == "ok",
         *side(baseline),
         *side(compare),
-        *(ok(name) for name in VERDICTS),
-        *(by_name[name].difference if name in by_name else None for name in VERDICTS),
+        *(archive.is_ok(record, name) for name in VERDICTS),
+        *(archive.difference(record, name) for name in VERDICTS),
         "; ".join(record.findings) or record.reason,
     ]
     plain: dict[str, Any] = to_plain(dict(zip(COLUMNS, values, strict=True)))

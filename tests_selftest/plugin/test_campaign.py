@@ -62,6 +62,7 @@ def test_memory_and_time_are_shown_on_cpu_and_asserted_on_request(toy: Toy) -> N
     (case,) = properties(toy.pytester.path / "junit.xml")
     assert (case["lmsv.memory"], case["lmsv.memory.diff_mb"]) == ("NG", "30")
     assert (case["lmsv.performance"], case["lmsv.performance.diff_ms"]) == ("NG", "20")
+    assert not (toy.campaign / "iters" / "toy" / "iter_1" / "FAILED_FLAG").exists()
     result = toy.run("--lmsv-gate=all", iters=1)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
