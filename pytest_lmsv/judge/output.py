@@ -40,6 +40,11 @@ class Unreadable:
 Sample = Text | Video | Unreadable
 
 
+def is_finite(sample: Sample) -> bool:
+    """Return whether *sample* has only finite numbers; a baseline with others is invalid."""
+    return not isinstance(sample, Video) or all(map(math.isfinite, sample.values))
+
+
 def differences(
     baseline: Mapping[str, Sample],
     compare: Mapping[str, Sample],
@@ -104,7 +109,7 @@ def output(found: Sequence[SampleDifference], tolerance: float, psnr_db: float) 
     *tolerance*: a video's relative difference from which on it is NG; *psnr_db*: the least PSNR.
     """
     if not found:
-        return Verdict("output", "N/A", None, None, None, "relative", "no samples were saved")
+        return Verdict("output", "N/A", None, None, None, "relative", "no samples to compare")
     worst = max(found, key=lambda each: _badness(each, tolerance, psnr_db))
     named = f"{worst.name}: {worst.reason}"
     unit = "tokens" if worst.kind == "text" else "relative"

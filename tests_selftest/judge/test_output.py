@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_lmsv.judge.output import Sample, Text, Unreadable, Video, differences, output
+from pytest_lmsv.judge.output import Sample, Text, Unreadable, Video, differences, is_finite, output
 from pytest_lmsv.judge.verdicts import Tolerances, verdicts
 from pytest_lmsv.records import Metrics, RunRecord, Verdict
 
@@ -108,12 +108,20 @@ def test_what_can_not_be_compared_is_never_ok(ours: Sample, theirs: Sample) -> N
     assert verdict.reason
 
 
+def test_a_video_with_a_number_that_is_none_is_not_finite() -> None:
+    assert is_finite(video(1.0, -1.0))
+    assert is_finite(Text((1,)))
+    assert is_finite(Unreadable("cut"))
+    assert not is_finite(video(1.0, NAN))
+    assert not is_finite(video(-INF, 1.0))
+
+
 def test_a_training_has_no_output_and_an_inference_without_samples_no_verdict() -> None:
     run = RunRecord("pta", 1, "ok", True, Metrics())
     training = verdicts(run, run, "training", Tolerances())[3]
     assert (training.result, training.reason) == ("N/A", "a training makes no output")
     inference = verdicts(run, run, "inference", Tolerances())[3]
-    assert (inference.result, inference.reason) == ("N/A", "no samples were saved")
+    assert (inference.result, inference.reason) == ("N/A", "no samples to compare")
     failed = RunRecord("msa", 1, "error", False, Metrics())
     assert verdicts(run, failed, "inference", Tolerances())[3].result == "N/A"
 
