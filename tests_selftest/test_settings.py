@@ -44,6 +44,7 @@ def test_defaults_are_those_of_the_design() -> None:
         0.05,
         0,
     )
+    assert (found.output_tolerance, found.output_psnr) == (1e-5, 100.0)
     assert found.output == ROOT / "output"
     assert found.adapter_fixes
 
@@ -53,6 +54,7 @@ def test_an_npu_machine_has_its_own_defaults() -> None:
     assert found.device == "npu"
     assert found.gate == ("accuracy", "memory", "performance")
     assert found.silence_timeout == 1800
+    assert (found.output_tolerance, found.output_psnr) == (0.05, 30.0)
 
 
 @pytest.mark.parametrize(

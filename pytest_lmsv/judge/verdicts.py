@@ -25,8 +25,8 @@ class Tolerances:
     loss: float = 0.05
     memory: float = 0.0
     time: float = 0.0
-    output: float = 0.001
-    psnr: float = 60.0
+    output: float = 1e-5
+    psnr: float = 100.0
 
 
 def verdicts(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_lmsv.settings import CPU_OUTPUT
 from tests_selftest.network.generated import (
     LAUNCHERS,
     OPENSORA,
@@ -177,3 +178,39 @@ def test_a_gif_is_read_as_it_was_written(msa_env: StackEnvironment, tmp_path: Pa
     env = {"PYTHONPATH": str(LAUNCHERS)}  # MindSpore brings pillow, PyTorch does not
     done = msa_env.run(["-c", READ_BACK, tmp_path], env=env, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+FAULTS = {
+    "another GELU": "gelu = torch.nn.functional.gelu\n"
+    "torch.nn.functional.gelu = lambda x, approximate='none': gelu(x)",
+    "no RoPE": "stdit3.turned = lambda heads, cosines, sines: heads",
+    "half precision": "attended = stdit3.attended\n"
+    "stdit3.attended = lambda *all: attended(*all).half().float()",
+    "a mask that lets through": "stdit3.HIDDEN = -10.0",
+}
+FAULTY = """
+import runpy, sys
+from cpu import stack; stack.boot()
+import torch
+from cpu import stdit3
+FAULT
+sys.argv = ["videos.py", *sys.argv[1:]]
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+"""
+
+
+@pytest.mark.stacks
+def test_planted_faults_are_beyond_the_default_limit(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    (good,) = videos(pta_env, tmp_path, [OPENSORA.documents("cpu")])
+    script = LAUNCHERS / "cpu" / "videos.py"
+    env = {"PYTHONPATH": str(LAUNCHERS), "LMSV_STACK": "pta", "OMP_NUM_THREADS": "1"}
+    for name, fault in FAULTS.items():
+        folder = tmp_path / name.replace(" ", "_")
+        folder.mkdir()
+        code = FAULTY.replace("FAULT", fault)
+        done = pta_env.run(["-c", code, script, tmp_path / "jobs.jsonl", folder], env=env)
+        assert done.returncode == 0, done.stderr
+        away = differences(pta_env, good["path"], [folder / "0.npy"])[0]
+        assert away > 5 * CPU_OUTPUT[0], (name, away)

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_lmsv import data
 from tests_selftest.plugin.conftest import Toy, properties
+
+if TYPE_CHECKING:
+    from pytest_lmsv.launch.environments import StackEnvironment
 
 MODEL = """\
 name: {name}
@@ -166,3 +172,44 @@ def test_an_inference_that_makes_nothing_is_incomplete(project: Toy) -> None:
     result = project.run(models="sixth", iters=1)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*no output made*"])
+
+
+REAL_LAUNCHER = """\
+#!/usr/bin/env bash
+set -euo pipefail
+source {launchers}/common.sh
+prepare {stack} {name}
+use_cpu_environment
+{starter} "$launchers/cpu/{script}" "${{model_arguments[@]}}"
+"""
+
+
+@pytest.mark.stacks
+def test_added_models_run_under_torchrun_and_msrun(
+    toy: Toy, pta_env: StackEnvironment, msa_env: StackEnvironment
+) -> None:
+    """Two packaged models under new names, from files of the project alone."""
+    root = toy.pytester.path
+    for name, like, script in (
+        ("fifth", "cogvideox", "pretrain_sora.py"),
+        ("sixth", "opensora", "inference_sora.py"),
+    ):
+        folder = root / "models" / name
+        shutil.copytree(data.mm_configs() / like, folder)
+        text = (folder / "model.yaml").read_text("utf-8")
+        text = re.sub("(?m)^name:.*", f"name: {name}", text)
+        text = re.sub("(?m)^aliases:.*", "aliases: []", text)
+        (folder / "model.yaml").write_text(text, encoding="utf-8")
+        for stack, starter in (("pta", "run_torchrun"), ("msa", "run_msrun")):
+            launcher = REAL_LAUNCHER.format(
+                launchers=data.launchers(), stack=stack, name=name, starter=starter, script=script
+            )
+            (root / "scripts" / f"{stack}_{name}.sh").write_text(launcher, encoding="utf-8")
+    environments = ("-o", f"lmsv_pta_env={pta_env.path}", "-o", f"lmsv_msa_env={msa_env.path}")
+    result = toy.start("--junitxml=junit.xml", *environments, models="fifth,sixth", iters=1)
+    result.assert_outcomes(passed=2)
+    fifth, sixth = properties(root / "junit.xml")
+    assert (fifth["lmsv.model"], fifth["lmsv.accuracy"]) == ("fifth", "OK")
+    assert float(fifth["lmsv.accuracy.diff"]) < 1e-5
+    assert (sixth["lmsv.model"], sixth["lmsv.output"]) == ("sixth", "OK")
+    assert float(sixth["lmsv.output.diff"]) < 5e-6
