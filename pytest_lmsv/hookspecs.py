@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_lmsv.records import IterationRecord
+if TYPE_CHECKING:
+    from pytest_lmsv.records import IterationRecord
 
 
 @pytest.hookspec
