@@ -97,6 +97,7 @@ class Record:
             "device": os.environ.get("LMSV_DEVICE", ""),
             **self.facts,
             "documents": documents(),
+            "samples": digests(self.folder.parent / "samples") if self.rank == 0 else {},
             "parameter_count": count,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -111,12 +112,25 @@ class Record:
 
 def documents() -> dict[str, str]:
     """Return the digest of each document that the run was given."""
-    digests = {}
-    for name, variable in DOCUMENTS.items():
-        path = os.environ.get(variable)
-        if path and Path(path).is_file():
-            digests[name] = "sha256:" + hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return digests
+    found = {name: os.environ.get(variable) for name, variable in DOCUMENTS.items()}
+    return {
+        name: digest(Path(path)) for name, path in found.items() if path and Path(path).is_file()
+    }
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each file in *folder*: what an inference made."""
+    paths = sorted(folder.rglob("*")) if folder.is_dir() else []
+    return {str(path.relative_to(folder)): digest(path) for path in paths if path.is_file()}
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces: a video may be large."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(MB):
+            found.update(piece)
+    return f"sha256:{found.hexdigest()}"
 
 
 RECORD = Record()

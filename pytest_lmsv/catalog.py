@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_lmsv import data
 from pytest_lmsv.mutation import pointer, spacefile
+from pytest_lmsv.mutation.choices import Choices
 from pytest_lmsv.mutation.constraints import Layout
 from pytest_lmsv.mutation.entries import Entry
 from pytest_lmsv.mutation.space import Space
@@ -55,6 +56,22 @@ class ModelSpec:
                 f"it has {', '.join(self.spaces)}: choose one, or add {self.folder / device}"
             )
         return self.spaces[device]
+
+    def with_workers(self, device: Device, workers: int) -> ModelSpec:
+        """The same model on so many *workers* of *device*; InputProblem where they do not fit."""
+        layout = replace(self.layouts[device], devices=workers)
+        space = replace(self.space(device), layout=layout)
+        broken = Choices(space.documents, (), space.constraints, layout).broken({})
+        if broken:
+            raise InputProblem(
+                f"--lmsv-cpu-workers: {self.name} can't run on {workers} workers: {broken[0]}; "
+                "give another number"
+            )
+        return replace(
+            self,
+            layouts={**self.layouts, device: layout},
+            spaces={**self.spaces, device: space},
+        )
 
 
 def default_folders() -> tuple[Path, ...]:

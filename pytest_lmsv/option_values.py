@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-VERDICTS = ("accuracy", "memory", "performance")
+VERDICTS = ("accuracy", "memory", "performance", "output")
 
 
 def count(least: int) -> Callable[[Any], int]:
@@ -40,6 +40,14 @@ def tolerance(value: Any) -> float:
     return number
 
 
+def decibels(value: Any) -> float:
+    """a number of decibels of at least 0"""
+    number = float(str(value))
+    if not 0 <= number < float("inf"):
+        raise ValueError
+    return number
+
+
 def switch(value: Any) -> bool:
     """on or off"""
     return {"on": True, "true": True, "1": True, "yes": True}.get(str(value).lower(), False) or (
@@ -54,7 +62,7 @@ def words(value: Any) -> tuple[str, ...]:
 
 
 def gate(value: Any) -> tuple[str, ...]:
-    """`all`, or any of accuracy, memory, performance, separated by commas or spaces"""
+    """`all`, or any of accuracy, memory, performance, output, separated by commas or spaces"""
     named = words(value)
     if named == ("all",):
         return VERDICTS

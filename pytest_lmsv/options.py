@@ -45,6 +45,12 @@ def _option(
     return Option(field, parse, default, help, **more)
 
 
+def _number(
+    field: str, parse: Callable[[Any], Any], default: float | None, help: str, metavar: str
+) -> Option:
+    return _option(field, parse, default, help, metavar=metavar, ini_type="float")
+
+
 OPTIONS: tuple[Option, ...] = (
     _option(
         "model",
@@ -111,61 +117,57 @@ OPTIONS: tuple[Option, ...] = (
         metavar="N",
         ini_type="int",
     ),
-    _option(
-        "pta_timeout",
-        option_values.seconds,
-        3000.0,
-        "time limit of a PTA run (3000)",
-        metavar="S",
-        ini_type="float",
-    ),
-    _option(
-        "msa_timeout",
-        option_values.seconds,
-        3000.0,
-        "time limit of an MSA run (3000)",
-        metavar="S",
-        ini_type="float",
-    ),
-    _option(
+    _number("pta_timeout", option_values.seconds, 3000.0, "time limit of a PTA run (3000)", "S"),
+    _number("msa_timeout", option_values.seconds, 3000.0, "time limit of an MSA run (3000)", "S"),
+    _number(
         "silence_timeout",
         option_values.seconds,
         None,
         "a run without output for so long hangs (180 on cpu, 1800 on npu)",
-        metavar="S",
-        ini_type="float",
+        "S",
     ),
     _option(
         "gate",
         option_values.gate,
         None,
-        "verdicts whose NG fails a test (npu: all; cpu: accuracy)",
+        "verdicts whose NG fails a test (npu: accuracy memory performance; cpu: accuracy output)",
         metavar="NAMES",
         ini_type="args",
     ),
-    _option(
+    _number(
         "loss_tolerance",
         option_values.tolerance,
         0.05,
         "relative difference of the last loss that is NG (0.05)",
-        metavar="X",
-        ini_type="float",
+        "X",
     ),
-    _option(
+    _number(
         "memory_tolerance",
         option_values.tolerance,
         0.0,
         "relative surplus of memory that is still OK (0)",
-        metavar="X",
-        ini_type="float",
+        "X",
     ),
-    _option(
+    _number(
         "time_tolerance",
         option_values.tolerance,
         0.0,
         "relative surplus of time that is still OK (0)",
-        metavar="X",
-        ini_type="float",
+        "X",
+    ),
+    _number(
+        "output_tolerance",
+        option_values.tolerance,
+        None,
+        "relative difference of a video that is NG (cpu: 1e-5, npu: 0.05)",
+        "X",
+    ),
+    _number(
+        "output_psnr",
+        option_values.decibels,
+        None,
+        "least PSNR of two videos that is still OK, in dB (cpu: 100, npu: 30)",
+        "DB",
     ),
     _option(
         "output",
@@ -180,6 +182,14 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "Task6's config.json, or the same keys as YAML",
         metavar="FILE",
+    ),
+    _option(
+        "cpu_workers",
+        option_values.count(1),
+        1,
+        "cpu: workers of each run, which share its batch (1)",
+        metavar="N",
+        ini_type="int",
     ),
     _option(
         "save_weights",

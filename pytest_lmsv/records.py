@@ -107,6 +107,8 @@ class Completion:
     parameters: Mapping[str, Parameter]
     echo: Mapping[str, Any]
     """Configuration values that the run read, by JSON Pointer."""
+    samples: Mapping[str, str] = field(default_factory=dict)
+    """Digest of each file that an inference made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,9 +142,23 @@ class Verdict:
     baseline: float | None
     compare: float | None
     difference: float | None
-    """Relative for accuracy; in ``unit`` (MB, ms) for memory and performance."""
+    """Relative for accuracy; in ``unit`` (MB, ms, tokens) for the others."""
     unit: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDifference:
+    """How one thing that both sides of an inference made differs."""
+
+    name: str
+    kind: Literal["text", "video"] | None
+    """None where it can't be compared: ``reason`` says why."""
+    difference: float | None = None
+    """Video: norm of the difference relative to the baseline's. Text: number of tokens."""
+    psnr_db: float | None = None
+    """Video: peak signal to noise ratio by the baseline's range; infinite where equal."""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +190,5 @@ class IterationRecord:
     failing: tuple[str, ...] = ()
     """Those of the findings that fail its test: the gate's."""
     kind: Kind = "training"
+    samples: tuple[SampleDifference, ...] = ()
+    """Of an inference whose two runs were ok: how what they made differs."""

@@ -105,6 +105,8 @@ def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
                     f"--model: {spec.name} has no documents for {settings.device}, only for "
                     f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
                 )
+        if settings.device == "cpu" and settings.cpu_workers > 1:
+            chosen = [spec.with_workers("cpu", settings.cpu_workers) for spec in chosen]
         config.stash[MODELS] = {spec.name: spec for spec in chosen}
     return config.stash[MODELS]
 

@@ -6,7 +6,7 @@ from pytest_lmsv import Judgement, RunRecord
 
 
 def test_alignment(pta_run: RunRecord, msa_run: RunRecord, judgement: Judgement) -> None:
-    """MSA trains as PTA does: loss within 5 %, no more memory, no more time."""
+    """MSA does as PTA does: loss within 5 % or the same output, no more memory, no more time."""
     assert pta_run.outcome == "ok"  # else the fixture would have drawn another mutation
     accuracy, memory, performance = judgement.accuracy, judgement.memory, judgement.performance
 
@@ -15,5 +15,6 @@ def test_alignment(pta_run: RunRecord, msa_run: RunRecord, judgement: Judgement)
     judgement.check("accuracy", accuracy.result != "NG")  # |MSA - PTA| / |PTA| < 5 %
     judgement.check("memory", memory.result != "NG")  # MSA's peak <= PTA's
     judgement.check("performance", performance.result != "NG")  # MSA's time <= PTA's
+    judgement.check("output", judgement.output.result != "NG")  # the same tokens, the same video
 
     judgement.conclude()

@@ -39,7 +39,12 @@ def test_defaults_are_those_of_the_design() -> None:
         10,
     )
     assert (found.pta_timeout, found.msa_timeout, found.silence_timeout) == (3000, 3000, 180)
-    assert (found.gate, found.loss_tolerance, found.memory_tolerance) == (("accuracy",), 0.05, 0)
+    assert (found.gate, found.loss_tolerance, found.memory_tolerance) == (
+        ("accuracy", "output"),
+        0.05,
+        0,
+    )
+    assert (found.output_tolerance, found.output_psnr) == (1e-5, 100.0)
     assert found.output == ROOT / "output"
     assert found.adapter_fixes
 
@@ -49,6 +54,7 @@ def test_an_npu_machine_has_its_own_defaults() -> None:
     assert found.device == "npu"
     assert found.gate == ("accuracy", "memory", "performance")
     assert found.silence_timeout == 1800
+    assert (found.output_tolerance, found.output_psnr) == (0.05, 30.0)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_the_first_source_that_says_something_wins() -> None:
     [
         ({"model": "a,b"}, "model", ("a", "b")),
         ({"model": ["a", "b, c"]}, "model", ("a", "b", "c")),
-        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance")),
+        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance", "output")),
         ({"gate": "performance accuracy"}, "gate", ("accuracy", "performance")),
         ({"chain": "on"}, "chain", True),
         ({"chain": False}, "chain", False),

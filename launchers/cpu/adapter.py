@@ -117,6 +117,13 @@ def _profiler(mindtorch: Any, cpu: Any) -> None:
     mindtorch.autograd.profiler = mindtorch.profiler
 
 
+def _reshape(mindtorch: Any, cpu: Any) -> None:
+    from mindspore.ops.auto_generate import contiguous
+
+    original = cpu.reshape
+    cpu.reshape = lambda tensor, shape: original(contiguous(tensor), shape)
+
+
 FIXES = (
     Fix(
         name="move_to",
@@ -208,6 +215,15 @@ FIXES = (
         cure="None becomes all axes",
         install=_vector_norm,
         shown_by=("clip_grad_norm",),
+    ),
+    Fix(
+        name="reshape",
+        symptom="the process dies when it ends (malloc: unaligned fastbin chunk), or earlier",
+        cause="with launch_blocking, MindSpore's Reshape of a transposed tensor on cpu damages the "
+        "heap where no gradient is recorded",
+        cure="the tensor is laid out in memory first",
+        install=_reshape,
+        shown_by=(),  # its results are right: a test of its own sees how the process ends
     ),
     Fix(
         name="profiler",

@@ -22,6 +22,15 @@ GAIN = 2.0
 """Brings the latents of the project's own videos near unit variance."""
 
 
+def hashed_tokens(text: str, length: int) -> list[int]:
+    """Return one token for each word of *text*, cut or padded to *length*."""
+    words = re.findall(r"\w+", text.lower())
+    hashed = [int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) for word in words]
+    known = [2 + value % (VOCABULARY - 2) for value in hashed[: length - 1]]
+    known.append(END)
+    return known + [PADDING] * (length - len(known))
+
+
 class VideoEncoder:
     """Compresses 4 x 8 x 8 as CogVideoX's causal VAE does: frames pooled, cells projected."""
 
@@ -72,11 +81,7 @@ class TextEncoder:
 
     def tokens(self, caption: str) -> list[int]:
         """Return the tokens of *caption*, cut or padded to the length."""
-        words = re.findall(r"\w+", caption.lower())
-        hashed = [int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) for word in words]
-        known = [2 + value % (VOCABULARY - 2) for value in hashed[: self.length - 1]]
-        known.append(END)
-        return known + [PADDING] * (self.length - len(known))
+        return hashed_tokens(caption, self.length)
 
     def encode(self, captions: list[str], draws: Draws) -> np.ndarray:
         """Return float32 [captions, length, width]; a share of captions is dropped (ucg_rate)."""

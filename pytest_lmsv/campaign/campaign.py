@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_lmsv.campaign import archive
+from pytest_lmsv.campaign import archive, samples
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
@@ -20,13 +20,30 @@ from pytest_lmsv.files import locked, write_json
 from pytest_lmsv.judge.effect import not_reached
 from pytest_lmsv.judge.fairness import unequal_weights
 from pytest_lmsv.judge.findings import Finding, findings, in_gate
+from pytest_lmsv.judge.output import differences
 from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import Tolerances, verdicts
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
-from pytest_lmsv.records import Attempt, Edit, IterationRecord, Mutation, RunRecord
+from pytest_lmsv.records import (
+    Attempt,
+    Edit,
+    IterationRecord,
+    Mutation,
+    RunRecord,
+    SampleDifference,
+)
 from pytest_lmsv.settings import Settings
 
-SAME_ON_RESUME = ("seed", "device", "compare", "steps", "mutations", "chain", "adapter_fixes")
+SAME_ON_RESUME = (
+    "seed",
+    "device",
+    "compare",
+    "steps",
+    "mutations",
+    "chain",
+    "adapter_fixes",
+    "cpu_workers",
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,11 @@ class Campaign:
         """The limits of the verdicts."""
         settings = self.settings
         return Tolerances(
-            settings.loss_tolerance, settings.memory_tolerance, settings.time_tolerance
+            settings.loss_tolerance,
+            settings.memory_tolerance,
+            settings.time_tolerance,
+            settings.output_tolerance,
+            settings.output_psnr,
         )
 
     def begin(self, versions: Mapping[str, Any]) -> None:
@@ -90,6 +111,8 @@ class Campaign:
                     "loss_tolerance": self.settings.loss_tolerance,
                     "memory_tolerance": self.settings.memory_tolerance,
                     "time_tolerance": self.settings.time_tolerance,
+                    "output_tolerance": self.settings.output_tolerance,
+                    "output_psnr": self.settings.output_psnr,
                 },
                 "labels": list(self.labels),
                 "spaces": spaces,
@@ -164,6 +187,7 @@ class Campaign:
                 verdicts=(),
                 status="DONE",
                 kind=spec.kind,
+                samples=self._samples(spec, filled, run),
             )
         )
         archive.write_iteration(filled.place.folder, record)
@@ -175,7 +199,12 @@ class Campaign:
         """Return *record* with its verdicts and findings by this session's tolerances."""
         assert record.baseline_run is not None
         found = verdicts(
-            record.baseline_run, record.compare_run, record.kind, self.tolerances, self.labels
+            record.baseline_run,
+            record.compare_run,
+            record.kind,
+            self.tolerances,
+            self.labels,
+            record.samples,
         )
         record = replace(record, verdicts=found)
         return replace(
@@ -194,6 +223,15 @@ class Campaign:
     def failing(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return the findings of *record* that fail its test."""
         return in_gate(self.findings(record), self.settings.gate)
+
+    def _samples(
+        self, spec: ModelSpec, filled: Filled, run: RunRecord
+    ) -> tuple[SampleDifference, ...]:
+        """Return how what the two sides of an inference made differs."""
+        if spec.kind != "inference" or run.outcome != "ok":
+            return ()
+        ours, theirs = (samples.read(filled.place.kept(side, "samples")) for side in self.sides)
+        return differences(ours, theirs, self.labels)
 
     def stored(self, spec: ModelSpec, number: int) -> IterationRecord | None:
         """Return iteration *number* where an earlier session of this campaign finished it."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pytest_lmsv.campaign import archive
+from pytest_lmsv.campaign import archive, samples
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge.effect import has_effect
+from pytest_lmsv.judge.output import Sample, is_finite
 from pytest_lmsv.judge.policy import next_step, sentence
 from pytest_lmsv.judge.verdicts import has_finite_loss
 from pytest_lmsv.launch import ascend
@@ -70,7 +72,8 @@ def fill(
         documents = apply.apply(spec.documents(settings.device), mutation.edits)
         place.write_inputs(documents, spec.stack_overrides)
         run = run_until_settled(runner, spec, side, place)
-        discarded = _discard(mutation, run, unmutated, number=attempt, folder=aside)
+        made = samples.read(place.kept(side, "samples"))
+        discarded = _discard(mutation, run, unmutated, made, number=attempt, folder=aside)
         if discarded is None:
             return Filled(place, mutation, tuple(attempts), run)
         archive.write_attempt(place.folder, discarded, run)
@@ -130,15 +133,24 @@ def _drawn(runner: Runner, spec: ModelSpec, number: int, attempt: int, source: S
 
 
 def _discard(
-    mutation: Mutation, run: RunRecord, unmutated: RunRecord, *, number: int, folder: Path
+    mutation: Mutation,
+    run: RunRecord,
+    unmutated: RunRecord,
+    made: Mapping[str, Sample],
+    *,
+    number: int,
+    folder: Path,
 ) -> Attempt | None:
     """Return why this attempt does not count, None where it does."""
     if run.outcome != "ok":
         return Attempt(number, "invalid", sentence(run.error), str(folder))
     if not has_finite_loss(run):
         return Attempt(number, "invalid", "its loss is NaN or infinite (numeric_nan)", str(folder))
+    if not all(map(is_finite, made.values())):
+        reason = "its output holds NaN or infinite numbers (numeric_nan)"
+        return Attempt(number, "invalid", reason, str(folder))
     if not has_effect(mutation.edits, run, unmutated):
-        reason = "the edits show neither in the echo, parameter count, loss nor grad norm"
+        reason = "the edits show neither in the echo, parameter count, loss, grad norm nor output"
         return Attempt(number, "no effect", reason, str(folder))
     return None
 

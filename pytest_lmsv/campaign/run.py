@@ -88,6 +88,7 @@ class Runner:
             record=record if record.exists() else None,
             run_id=run_id,
             since=began,
+            output_made=self._made(spec, place.kept(side, "samples")),
         )
         if settings.device == "npu":
             left = npus.left_over(npus.look(), run_id)
@@ -136,6 +137,15 @@ class Runner:
             versions=self.environments[side.stack].versions,
             snapshot=npus.look() if self.settings.device == "npu" else None,
         )
+
+    def _made(self, spec: ModelSpec, samples: Path) -> bool | None:
+        """Return whether an inference left *samples*; None where nobody can say.
+
+        On npu MindSpeed-MM's own script decides what is saved.
+        """
+        if spec.kind != "inference" or self.settings.device != "cpu":
+            return None
+        return samples.is_dir() and any(samples.iterdir())
 
     def _named(self, run: RunRecord, spec: ModelSpec) -> RunRecord:
         """Return *run* with the known bug that its error is, where it is one."""

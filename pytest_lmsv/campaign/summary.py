@@ -34,9 +34,11 @@ COLUMNS = (
     "accuracy_ok",
     "memory_ok",
     "perf_ok",
+    "output_ok",
     "loss_diff",
     "memory_diff",
     "time_diff",
+    "output_diff",
     "issues",
 )
 
@@ -97,7 +99,7 @@ def statistics(records: Sequence[IterationRecord]) -> dict[str, Any]:
         "valid_rate": counts.valid_rate,
         "msa_rate": counts.msa_rate,
     }
-    for name, key in (("accuracy", "loss"), ("memory", "memory"), ("performance", "time")):
+    for name, key in zip(VERDICTS, ("loss", "memory", "time", "output"), strict=True):
         values = [
             verdict.difference
             for record in records
@@ -144,8 +146,8 @@ def as_markdown(campaign: Campaign, records: Sequence[IterationRecord]) -> str:
         lines.append(f"- {model}: {counts.sentence(campaign.labels[1])}")
     lines += [
         "",
-        "| iteration | accuracy | memory | performance | issue |",
-        "|---|---|---|---|---|",
+        f"| iteration | {' | '.join(VERDICTS)} | issue |",
+        "|---|---|---|---|---|---|",
     ]
     for record in records:
         cells = {v.name: short_text(v).partition(" ")[2] for v in record.verdicts}

@@ -18,7 +18,7 @@ def echoed(run: RunRecord) -> Mapping[str, Any]:
 
 
 def has_effect(edits: Iterable[Edit], mutated: RunRecord, unmutated: RunRecord) -> bool:
-    """Return whether *edits* show in the echo, parameter count, loss curve or grad norms.
+    """Return whether *edits* show in the echo, parameter count, losses, grad norms or samples.
 
     Time and memory never count: they differ from run to run by themselves.
     """
@@ -30,6 +30,7 @@ def has_effect(edits: Iterable[Edit], mutated: RunRecord, unmutated: RunRecord) 
         (None not in counts and counts[0] != counts[1])
         or not _equal_curves(mutated.metrics.losses, unmutated.metrics.losses)
         or not _equal_curves(mutated.metrics.grad_norms, unmutated.metrics.grad_norms)
+        or samples(mutated) != samples(unmutated)
     )
 
 
@@ -48,6 +49,13 @@ def not_reached(edits: Iterable[Edit], baseline: RunRecord, compare: RunRecord) 
         and _same(ours[edit.path], edit.new)
         and not (edit.path in theirs and _same(theirs[edit.path], edit.new))
     )
+
+
+def samples(run: RunRecord) -> Mapping[str, str]:
+    """Return the digests of what *run*, an inference, made."""
+    return {
+        name: text for completion in run.completions for name, text in completion.samples.items()
+    }
 
 
 def parameter_count(run: RunRecord) -> int | None:

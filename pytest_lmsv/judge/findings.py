@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pytest_lmsv.judge.policy import sentence
+from pytest_lmsv.judge.verdicts import NO_LOSS, NO_OUTPUT
 from pytest_lmsv.records import Edit, IterationRecord, RunError, Verdict
 
 RUN, MUTATION = "run", "mutation"
@@ -55,13 +56,18 @@ def first_line(
     """Return the line that a dashboard shows: what fails at length, the other verdicts shortly."""
     named = {finding.name for finding in failing}
     parts = [finding.text for finding in failing]
-    parts += [short_text(verdict) for verdict in verdicts if verdict.name not in named]
+    parts += [short_text(v) for v in verdicts if v.name not in named and applies(v)]
     return "; ".join(parts)
 
 
 def summary_line(verdicts: Sequence[Verdict]) -> str:
     """Return all verdicts in one short line."""
-    return ", ".join(short_text(verdict) for verdict in verdicts)
+    return ", ".join(short_text(verdict) for verdict in verdicts if applies(verdict))
+
+
+def applies(verdict: Verdict) -> bool:
+    """Return whether *verdict* is one of its kind of run: a training has no output to compare."""
+    return verdict.reason not in (NO_LOSS, NO_OUTPUT)
 
 
 def short_text(verdict: Verdict) -> str:
@@ -97,8 +103,10 @@ def percent(value: float) -> str:
 def _difference(verdict: Verdict) -> str:
     if verdict.difference is None:
         return ""
-    if verdict.name == "accuracy":
+    if verdict.unit == "relative":
         return f" {percent(verdict.difference)}"
+    if verdict.unit == "tokens":
+        return f" {verdict.difference:.0f} tokens"
     return f" {_figure(verdict.difference, sign=True)} {verdict.unit}"
 
 

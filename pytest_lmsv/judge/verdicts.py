@@ -11,16 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from pytest_lmsv.records import Kind, Metrics, RunRecord, Verdict
+from pytest_lmsv.judge.output import output
+from pytest_lmsv.records import Kind, Metrics, RunRecord, SampleDifference, Verdict
+
+NO_LOSS, NO_OUTPUT = "an inference has no loss", "a training makes no output"
+"""Reasons of verdicts that say nothing of a run of that kind."""
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """The limits, all relative: the loss difference, and the surplus of memory and time."""
+    """The limits: loss and video difference, surplus of memory and time (relative), PSNR (dB)."""
 
     loss: float = 0.05
     memory: float = 0.0
     time: float = 0.0
+    output: float = 1e-5
+    psnr: float = 100.0
 
 
 def verdicts(
@@ -29,9 +35,13 @@ def verdicts(
     kind: Kind,
     tolerances: Tolerances,
     labels: tuple[str, str] = ("PTA", "MSA"),
+    samples: Sequence[SampleDifference] = (),
 ) -> tuple[Verdict, ...]:
-    """Return accuracy, memory and performance of one pair of runs."""
-    names = ("accuracy", "memory", "performance")
+    """Return accuracy, memory, performance and output of one pair of runs.
+
+    *samples*: how what an inference made differs.
+    """
+    names = ("accuracy", "memory", "performance", "output")
     for run, label in ((baseline, labels[0]), (compare, labels[1])):
         if run is None or run.outcome != "ok":
             return tuple(_not_available(name, f"{label} did not run to its end") for name in names)
@@ -54,6 +64,9 @@ def verdicts(
             tolerances.time,
             labels,
         ),
+        output(samples, tolerances.output, tolerances.psnr)
+        if kind == "inference"
+        else _not_available("output", NO_OUTPUT),
     )
 
 
@@ -66,7 +79,7 @@ def accuracy(
 ) -> Verdict:
     """Return whether the last loss that both report differs by less than *tolerance*."""
     if kind == "inference":
-        return _not_available("accuracy", "an inference has no loss")
+        return _not_available("accuracy", NO_LOSS)
     ours, theirs = dict(baseline.metrics.losses), dict(compare.metrics.losses)
     common = sorted(ours.keys() & theirs.keys())
     if not common:
@@ -149,5 +162,5 @@ def _no_more(
 
 
 def _not_available(name: str, reason: str) -> Verdict:
-    unit = {"accuracy": "relative", "memory": "MB", "performance": "ms"}[name]
+    unit = {"memory": "MB", "performance": "ms"}.get(name, "relative")
     return Verdict(name, "N/A", None, None, None, unit, reason)

@@ -55,6 +55,7 @@ def _completion(path: Path, run_id: str | None, notes: list[Note]) -> Completion
                 for name, entry in (data.get("parameters") or {}).items()
             },
             echo=data.get("echo") or {},
+            samples=data.get("samples") or {},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         notes.append(Note("left_out", f"{path}: not a completion record ({error!r})"))

@@ -169,6 +169,32 @@ def video_size(
 
 
 @rule
+def shifted_frames(
+    get: Get,
+    layout: Layout,
+    size: str = "/model/pipeline_config/input_size",
+    diffusion: str = "/model/diffusion",
+) -> str | None:
+    """With use_timestep_transform a video has 1 frame or at least 17 (rflow.py; own).
+
+    The shift counts whole groups of 17 frames: with none the first time is 0 / 0.
+    """
+    frames = get(size)[0]
+    if get(f"{diffusion}/use_timestep_transform", True) and frames != 1 and frames < 17:
+        return f"{size}: {frames} frames; use_timestep_transform needs 1, or at least 17"
+    return None
+
+
+@rule
+def head_pairs(get: Get, layout: Layout, predictor: str = _PREDICTOR) -> str | None:
+    """hidden_size / num_heads is even: temporal RoPE turns pairs (stdit3.py)."""
+    width, heads = get(f"{predictor}/hidden_size"), get(f"{predictor}/num_heads")
+    if width % heads == 0 and width // heads % 2:
+        return f"{predictor}/hidden_size / num_heads is {width // heads}; it must be even"
+    return None
+
+
+@rule
 def sample_method(
     get: Get, layout: Layout, path: str = "/model/diffusion/sample_method"
 ) -> str | None:

@@ -1,4 +1,4 @@
-"""Columns of the pytest-html report: model, iteration, mutation, the three verdicts, the finding.
+"""Columns of the pytest-html report: model, iteration, mutation, the four verdicts, the finding.
 
 pytest-html escapes neither cells nor test ids; everything that gets into a cell is escaped here.
 """
@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.report.properties import DIFFERENCE
 
-VERDICT_COLUMNS = ("accuracy", "memory", "performance")
+VERDICT_COLUMNS = ("accuracy", "memory", "performance", "output")
 CSS = Path(__file__).with_name("report.css")
 
 
@@ -84,10 +85,11 @@ def row_cells(report: pytest.TestReport) -> list[str]:
 def verdict_cell(values: Mapping[str, str], name: str) -> str:
     """Return a verdict in Task6's words, as ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``."""
     result = values.get(f"lmsv.{name}", "")
-    suffix = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms"}[name]
-    difference = values.get(f"lmsv.{name}.{suffix}", "")
+    difference = values.get(f"lmsv.{name}.{DIFFERENCE[name]}", "")
     if not difference:
         return result
-    if name == "accuracy":
+    if name == "output" and values.get("lmsv.output.unit") == "tokens":
+        return f"{result} (diff={float(difference):.0f} tokens)"
+    if name in ("accuracy", "output"):
         return f"{result} (diff={100 * float(difference):.2f}%)"
     return f"{result} (diff={float(difference):+.2f}{'MB' if name == 'memory' else 'ms'})"

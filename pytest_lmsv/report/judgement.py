@@ -24,7 +24,7 @@ class Judgement:
     _failed: list[str] = field(default_factory=list)
 
     def verdict(self, name: str) -> Verdict:
-        """Return the verdict called *name*: accuracy, memory or performance."""
+        """Return the verdict called *name*: accuracy, memory, performance or output."""
         return next(verdict for verdict in self.record.verdicts if verdict.name == name)
 
     @property
@@ -41,6 +41,11 @@ class Judgement:
     def performance(self) -> Verdict:
         """Of the times."""
         return self.verdict("performance")
+
+    @property
+    def output(self) -> Verdict:
+        """Of what an inference made."""
+        return self.verdict("output")
 
     def check(self, name: str, holds: bool) -> None:
         """Remember that *name* does not hold; nothing is raised before :meth:`conclude`."""

@@ -13,7 +13,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.records import IterationRecord, Verdict
 
-DIFFERENCE = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms"}
+DIFFERENCE = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms", "output": "diff"}
 
 
 def properties(campaign: Campaign, model: str, number: int) -> list[tuple[str, str]]:
@@ -47,6 +47,9 @@ def _figures(record: IterationRecord) -> list[tuple[str, str]]:
     error = record.compare_run.error if record.compare_run else None
     values.append(("lmsv.known_bug", (error.known_bug if error else None) or ""))
     values.append(("lmsv.error", error.line if error else ""))
+    values.append(("lmsv.kind", record.kind))
+    made = by_name.get("output")
+    values.append(("lmsv.output.unit", made.unit if made else ""))
     return values
 
 

@@ -110,7 +110,9 @@ def test_line(report: pytest.TestReport) -> str:
     name = f"{values['lmsv.model']}-iter{values['lmsv.iteration']}"
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
-    verdicts = ", ".join(f"{n} {verdict_cell(values, n)}" for n in VERDICT_COLUMNS)
+    idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
+    names = (name for name in VERDICT_COLUMNS if name != idle)
+    verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 
 

@@ -6,6 +6,7 @@ One test for each fix takes it out; a fix whose test passes without it is to be 
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,10 @@ def test_with_all_fixes_the_operations_of_the_networks_agree(pta: Sweep, msa: Sw
     assert {name: findings for name, findings in differ.items() if findings} == {}
 
 
-@pytest.mark.parametrize("fix", FIXES, ids=[fix.name for fix in FIXES])
+SHOWN = [fix for fix in FIXES if fix.shown_by]
+
+
+@pytest.mark.parametrize("fix", SHOWN, ids=[fix.name for fix in SHOWN])
 def test_without_it_an_operation_differs(
     fix: object, tmp_path: Path, pta: Sweep, msa_env: StackEnvironment
 ) -> None:
@@ -74,6 +78,23 @@ def test_without_move_to_the_gradient_of_a_difference_is_zero(
     gradient = found.results["sub"]["gradient"]
     assert not any(gradient["x"]["data"]) and not any(gradient["y"]["data"])  # noqa: PT018
     assert {finding.kind for finding in judge("sub", pta, found)} == {"gradient"}
+
+
+RESHAPED = """
+from cpu import adapter
+adapter.install()
+import torch
+torch.ones(2, 4, 60, 12).permute(0, 2, 1, 3).reshape(2, 60, 48).numpy()
+"""
+
+
+def test_without_reshape_a_process_dies_when_it_ends(msa_env: StackEnvironment) -> None:
+    def ended(**variables: str) -> int:
+        env = {"PYTHONPATH": str(data.launchers()), **variables}
+        return msa_env.run(["-c", RESHAPED], env=env, timeout=120).returncode
+
+    assert ended() == 0
+    assert ended(LMSV_ADAPTER_WITHOUT="reshape") == -signal.SIGABRT
 
 
 def run_tests(folder: Path, *more: str) -> tuple[int, str]:

@@ -14,9 +14,13 @@ EDIT = Edit("/args/lr", 1e-5, 2e-5)
 
 
 def completion(
-    echo: dict[str, Any] | None = None, parameters: dict[str, Parameter] | None = None
+    echo: dict[str, Any] | None = None,
+    parameters: dict[str, Parameter] | None = None,
+    samples: dict[str, str] | None = None,
 ) -> Completion:
-    return Completion(0, 1, "id", 5, None, None, None, {}, {}, parameters or {}, echo or {})
+    return Completion(
+        0, 1, "id", 5, None, None, None, {}, {}, parameters or {}, echo or {}, samples or {}
+    )
 
 
 def run(*completions: Completion, **metrics: Any) -> RunRecord:
@@ -34,6 +38,7 @@ def weight(*shape: int, dtype: str = "float32", digest: str = "sha256:1") -> Par
         (run(completion({"/args/lr": 1e-5})), False),
         (run(completion({"/args/lr": 2e-5})), True),
         (run(completion({"/args/other": 2e-5})), False),
+        (run(completion(samples={"video_0.npy": "sha256:2"})), True),
         (run(losses=((1, 0.5),)), True),
         (run(grad_norms=((1, 0.5),)), True),
         (run(memory_mb=7.0, step_time_ms=((1, 9.0),)), False),  # never by time or memory

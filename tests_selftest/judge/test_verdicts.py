@@ -100,7 +100,7 @@ def test_nothing_is_judged_where_a_run_failed(failed: str) -> None:
     bad = RunRecord("msa", 1, "error", False, good.metrics, RunError("E", "", "unknown"))
     pair = (bad, good) if failed == "pta" else (good, bad)
     found = verdicts(*pair, "training", Tolerances())
-    assert [verdict.result for verdict in found] == ["N/A"] * 3
+    assert [verdict.result for verdict in found] == ["N/A"] * 4
     assert all(failed.upper() in verdict.reason for verdict in found)
 
 

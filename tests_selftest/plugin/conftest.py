@@ -77,7 +77,7 @@ class Toy:
     def start(self, *arguments: str, models: str = "toy", iters: int = 2) -> pytest.RunResult:
         """Run pytest with the toy model in a process of its own, as a user does."""
         words = self._words(models, iters)
-        return self.pytester.runpytest_subprocess(*words, *arguments, timeout=120)
+        return self.pytester.runpytest_subprocess(*words, *arguments, timeout=240)
 
     def _words(self, models: str, iters: int) -> list[str]:
         words = ["-p", "no:cacheprovider", f"--model={models}", f"--iters={iters}"]
