@@ -284,6 +284,14 @@ OPTIONS: tuple[Option, ...] = (
         ini_type="paths",
     ),
     _option(
+        "log_patterns",
+        option_values.paths,
+        (),
+        "files with further patterns of errors (docs/logs.md)",
+        ini_only=True,
+        ini_type="paths",
+    ),
+    _option(
         "env_dir",
         option_values.path,
         None,

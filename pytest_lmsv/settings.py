@@ -70,6 +70,7 @@ class Settings:
     msa_env: str | None
     config_dirs: tuple[Path, ...]
     launcher_dirs: tuple[Path, ...]
+    log_patterns: tuple[Path, ...]
     env_dir: Path | None
     python: str | None
 
@@ -126,7 +127,7 @@ def resolve(
     for name in ("output", "replay", "resume", "dataset_root", "load_path", "env_dir"):
         if found[name] is not None:
             found[name] = (root / found[name]).resolve()
-    for name in ("config_dirs", "launcher_dirs"):
+    for name in ("config_dirs", "launcher_dirs", "log_patterns"):
         found[name] = tuple((root / path).resolve() for path in found[name])
     return Settings(
         root=root, **{f.name: found[f.name] for f in fields(Settings) if f.name != "root"}

@@ -88,6 +88,7 @@ class Runner:
             record=record if record.exists() else None,
             run_id=run_id,
             since=began,
+            patterns=settings.log_patterns,
             output_made=self._made(spec, place.kept(side, "samples")),
         )
         if settings.device == "npu":
