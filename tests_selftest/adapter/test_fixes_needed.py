@@ -94,7 +94,9 @@ def test_without_reshape_a_process_dies_when_it_ends(msa_env: StackEnvironment) 
         return msa_env.run(["-c", RESHAPED], env=env, timeout=120).returncode
 
     assert ended() == 0
-    assert ended(LMSV_ADAPTER_WITHOUT="reshape") == -signal.SIGABRT
+    # A damaged heap is found by malloc (SIGABRT), or not even by it (SIGSEGV).
+    deaths = {ended(LMSV_ADAPTER_WITHOUT="reshape") for _ in range(3)}
+    assert deaths & {-signal.SIGABRT, -signal.SIGSEGV}
 
 
 def run_tests(folder: Path, *more: str) -> tuple[int, str]:
