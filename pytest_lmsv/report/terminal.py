@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_lmsv import doctor, session
-from pytest_lmsv.campaign import archive, summary
+from pytest_lmsv.campaign import archive, summary, weights
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
@@ -130,6 +130,10 @@ def closing(campaign: Campaign) -> Iterator[str]:
         slow = sum(only_slow(record) for record in records if record.model == model)
         if slow and "performance" in campaign.settings.gate:
             yield f"{model}: {slow} FAILED: performance only"
+    kept = [folder for folder in campaign.folder.glob("iters/*/*/weights") if folder.is_dir()]
+    if kept:
+        size = sum(weights.size_gb(folder) for folder in kept)
+        yield f"weights kept of {len(kept)} iterations: {size:.2f} GB"
     yield f"all figures and logs: {campaign.folder}"
 
 
