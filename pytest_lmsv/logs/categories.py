@@ -79,8 +79,9 @@ class Patterns:
     def is_echo(self, text: str) -> bool:
         return any(pattern.match.search(text) for pattern in self.echoes)
 
-    def benign_reason(self, text: str) -> str | None:
-        return next((entry.reason for entry in self.benign if entry.match.search(text)), None)
+    def benign_reason(self, *texts: str) -> str | None:
+        found = (entry for entry in self.benign if any(map(entry.match.search, texts)))
+        return next((entry.reason for entry in found), None)
 
     def is_symptom(self, text: str) -> bool:
         return any(pattern.match.search(text) for pattern in self.symptoms)

@@ -14,7 +14,7 @@ from pytest_lmsv.logs.answers import answers, exits, promises
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.escapes import unescaped
 from pytest_lmsv.logs.exceptions import RAISED, is_class, is_named
-from pytest_lmsv.logs.launchers import BANNER_LINES, Launcher
+from pytest_lmsv.logs.launchers import BANNER_LINES, IN_BANNER, INDENT, Launcher
 from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.text import RawLine
 
@@ -36,7 +36,7 @@ _CODE = re.compile(
 )
 _PID = re.compile(r"\[PID: ?\d{1,9}\] {0,2}[\d:.\- ]{0,40}")
 HINTS = (
-    *("imed out", "watchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
+    *("imed out", "atchdog", "terminate called", "fault", "Bus error", "Aborted", "illed"),
     *("not found", "No such file", "error:", "shared object", "from random", "Cluster is"),
     *("connect to host", "(publickey"),
 )
@@ -87,8 +87,8 @@ class Collector:
             stripped = stripped._replace(text=stripped.text[:_LONGEST])
         text = stripped.text
         if stream.head is not None and (head := stream.head.match(text)):
-            text = text[head.end() :]
-            stripped = stripped._replace(text=text)
+            stripped = stripped._replace(text=text[head.end() :])
+            text = stripped.text
         if TRACEBACK in text:
             return self._traceback(raw, stripped, order, rank, stream)
         if stream.block is not None:
@@ -141,6 +141,7 @@ class Collector:
         stream.block, stream.began, stream.level, stream.frames = 0, raw, stripped.level, []
         if at:  # a prefix of no known kind: the next lines have it too, with other numbers
             shape = re.sub(r"\d+", r"\\d{1,200}", re.escape(text[max(0, at - 200) : at]))
+            shape = INDENT if IN_BANNER.match(text[:at]) else shape
             stream.head = re.compile(shape) if at <= 200 else None
         return 60
 
@@ -179,6 +180,8 @@ class Collector:
     ) -> int:
         """An exception: of the traceback that *began*, or on a line of its own."""
         bare = began is None
+        if stream.head and stream.head.pattern == INDENT:
+            stream.head, rank = None, self.launcher.rank
         line = match.string[:_LINE].strip()
         stream.block = None
         last = stream.last
@@ -268,11 +271,8 @@ class Collector:
         line = stripped.text.strip()[:4000]
         if len(self.suspects) >= 2 * _MOST:  # the first half and the last half are enough
             del self.suspects[_MOST]
-        self.suspects.append(
-            Candidate(
-                "message", "", line, line, raw, order, rank, stripped.level, key=stripped.rank
-            )
-        )
+        level, key = stripped.level, stripped.rank
+        self.suspects.append(Candidate("message", "", line, line, raw, order, rank, level, key=key))
 
     def _add(self, candidate: Candidate, stream: _Stream) -> None:
         stream.last = candidate

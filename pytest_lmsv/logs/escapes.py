@@ -19,6 +19,7 @@ def unescaped(text: str, at: int) -> list[str]:
         inside = str(json.loads('"' + inside.replace("\\'", "'") + '"'))
     except ValueError:
         inside = inside.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t")
+        inside = inside.replace("\\'", "'")
     return inside.split("\n")
 
 

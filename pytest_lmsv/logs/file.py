@@ -22,7 +22,7 @@ from pytest_lmsv.logs.prefixes import Stripped, strip
 from pytest_lmsv.logs.quick import Quick
 from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
-from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped
+from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped, split_whole
 
 _COMMAND = re.compile(r"\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -")
 _WORKER = "Start worker process with rank id:"
@@ -201,7 +201,7 @@ class Reader:
     # -- step records ---------------------------------------------------------------------------
 
     def _record_line(self, raw: RawLine, match: re.Match[str]) -> int:
-        text = raw.text
+        text, rest = split_whole(raw.text)
         head = text[: match.start()]
         rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
         found = self._wrapped.begin(text, raw.ended, rank, match)
@@ -210,6 +210,8 @@ class Reader:
             self._quick.learn(text, found.records[-1])
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
+        if rest.strip():
+            return max(self._other_line(raw, strip(rest)), 1 if self._wrapped else 0)
         return 1 if self._wrapped else 0
 
     def _batch(self, records: list[StepRecord]) -> None:

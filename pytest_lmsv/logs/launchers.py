@@ -11,6 +11,9 @@ BANNER_LINES = 400
 _SIGNAL = re.compile(r"Signal (\d{1,2}) \((SIG[A-Z]{2,6})\) received by PID \d")
 _EXIT_CODE = re.compile(r"(?:exitcode\s{0,4}:|Error code:)\s{0,2}-(\d{1,2})\b")
 _BANNER = re.compile(r"\s{1,4}(rank|exitcode|traceback)\s{1,6}: (.{0,300})")
+IN_BANNER = re.compile(r" {2}traceback {1,6}: \Z")
+INDENT = r" {2}"
+"""What stands before each line of a traceback in torchrun's list."""
 _HOOK = re.compile(r"\(PID:\d{1,9},.{0,40}RankID:(-?\d{1,6})\) (ERR\d{5})\b")
 _PID_ENDED = re.compile(r"Worker process (\d{1,9}) exit\w* with exception")
 _LAUNCHER = re.compile(
@@ -32,7 +35,8 @@ class Launcher:
         self.failed_at: int | None = None
         """Order of the last line in which a launcher says that a rank failed."""
         self._lines = 0
-        self._rank: int | None = None
+        self.rank: int | None = None
+        """The rank that torchrun's list is at."""
         self._root_cause = False
 
     def begin_banner(self, order: int) -> None:
@@ -50,14 +54,14 @@ class Launcher:
         match = _BANNER.match(text)
         if match and match[1] == "rank":
             digits = match[2].split(" ")[0]
-            self._rank = int(digits) if digits.isdigit() else None
+            self.rank = int(digits) if digits.isdigit() else None
             if self._root_cause and self.first_failed is None:
-                self.first_failed = self._rank
+                self.first_failed = self.rank
         elif match and match[1] == "exitcode" and self._root_cause:
             code = re.match(r"(\d{1,5}) \(pid", match[2])
-            if code and int(code[1]) > 1 and self.first_failed == self._rank:
+            if code and int(code[1]) > 1 and self.first_failed == self.rank:
                 line = text.strip()
-                return Candidate("exit", "ExitStatus", line, line, raw, order, self._rank)
+                return Candidate("exit", "ExitStatus", line, line, raw, order, self.rank)
         return None
 
     def line(self, raw: RawLine, text: str, order: int, rank: int | None) -> list[Candidate]:
@@ -81,5 +85,5 @@ class Launcher:
             code = _EXIT_CODE.search(text)
             name = SIGNALS.get(int(code[1])) if code else None
         if name:
-            found.append(Candidate("signal", name, line, line, raw, order, self._rank))
+            found.append(Candidate("signal", name, line, line, raw, order, self.rank))
         return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.categories import Patterns
 from pytest_lmsv.logs.file import LogFile
-from pytest_lmsv.logs.runs import Run
+from pytest_lmsv.logs.runs import Run, barely, survived
 from pytest_lmsv.logs.times import time_in
 
 _DEVICE = re.compile(
@@ -64,16 +64,16 @@ def settle(
     for entry in found:
         if entry.kind == "open" and not known_failed:
             entry.benign = entry.benign or "cut: the traceback has no last line yet"
-        reason = entry.benign or patterns.benign_reason(entry.line)
-        survived = None if reason else _survived(entry, run, launcher_failed)
+        reason = entry.benign or patterns.benign_reason(entry.line, *entry.frames)
+        progress = None if reason else survived(entry, run, launcher_failed)
         if reason in {"logged as info", "logged as debug"}:  # or a logger that takes all output
             spared.append((entry, reason))
         elif reason:
             dropped.append((entry, reason))
-        elif survived and launcher_failed and _barely(entry, run):
-            spared.append((entry, survived))
-        elif survived:
-            dropped.append((entry, survived))
+        elif progress and launcher_failed and barely(entry, run):
+            spared.append((entry, progress))
+        elif progress:
+            dropped.append((entry, progress))
         elif entry.retry and id(entry) not in echoes:
             what = f"followed by: {entry.retry}"
             sure = failed is False or any(order > entry.order for order in run.progress.values())
@@ -130,17 +130,29 @@ def rank_of_root(root: Root, files: Sequence[LogFile]) -> int | None:
 
 
 def _own_end(root: Root, roots: Sequence[Root]) -> bool:
-    """A signal that only ends what the same rank had already told."""
-    return (
-        root.candidate.kind in {"signal", "exit"}
-        and root.type not in _KILLERS
-        and any(
-            other.candidate.kind in {"exception", "code", "message"}
-            and other.strength > _ECHO
-            and (other.candidate.rank == root.candidate.rank or other.candidate.rank is None)
-            for other in roots
+    """An end by a signal or abort() that only ends what the same rank had already told."""
+    abort = _is_abort(root)
+    if root.type in _KILLERS or not (abort or root.candidate.kind in {"signal", "exit"}):
+        return False
+    return any(
+        other.candidate.kind in {"exception", "code", "message"}
+        and other.strength > _ECHO
+        and not (abort and _is_abort(other))
+        and (
+            other.candidate.rank in {root.candidate.rank, None}
+            or (abort and root.candidate.rank is None and _before(other, root))
         )
+        for other in roots
     )
+
+
+def _is_abort(root: Root) -> bool:
+    """`terminate called` and the like, which say nothing of the cause."""
+    return root.candidate.kind == "message" and root.category == "unknown"
+
+
+def _before(root: Root, other: Root) -> bool:
+    return root.file is other.file and root.candidate.order < other.candidate.order
 
 
 def _strength_with(root: Root, named: set[int]) -> int:
@@ -202,42 +214,24 @@ def _join(found: list[Candidate]) -> tuple[list[Candidate], dict[int, Candidate]
         ]
         if echo:
             above = [other for other in near if other.order < entry.order]
-            if not above:
+            codes = above or near  # "reported as above", but stderr and stdout came crossed
+            if not codes:
                 continue
-            block = above[0]
+            block = codes[0]
             inner[block.order] = entry
             gone.update(
                 id(other)
                 for other in found
                 if block.order < other.order <= entry.order and other.rank == entry.rank
             )
-            block.around = [other.line for other in above[1:]] + block.around
+            gone.update(id(other) for other in (entry, *codes[1:]))
+            block.around = [other.line for other in codes[1:]] + block.around
         else:
             for other in near:
                 entry.around.append(other.line)
                 entry.around.extend(other.around[:8])
                 gone.add(id(other))
     return [entry for entry in found if id(entry) not in gone], inner
-
-
-def _survived(entry: Candidate, run: Run, launcher_failed: bool) -> str | None:
-    """Progress of the same rank after the error: it was none."""
-    if entry.type == "MissingWeights":
-        return None
-    for key, order in run.progress.items():
-        if order <= entry.order:
-            continue
-        if key == entry.key:
-            return "followed by progress of the same rank"
-        if None in (key, entry.key) and not launcher_failed:
-            return "followed by progress"
-    return None
-
-
-def _barely(entry: Candidate, run: Run) -> bool:
-    """Progress after it in a step or two only: another rank's, where lines have no rank."""
-    after = [order for order in run.records_at if order > entry.order]
-    return entry.kind == "exception" and entry.key is None and len(after) <= 2
 
 
 def _root(
@@ -248,6 +242,8 @@ def _root(
     around = entry.around if _DEVICE.search(entry.line) else []
     if entry.kind == "message":
         category = entry.chain[0]
+        if category == "unknown":
+            category = patterns.category(entry.line) or category
         texts: tuple[str, ...] = ()
     else:
         named = kind if kind in entry.line else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.errors import Collector
 from pytest_lmsv.logs.metrics import Footer, StepRecord
 
@@ -57,3 +58,23 @@ class Run:
         if epoch > self._epoch:
             self._epoch, self._before = epoch, max(self.highest, 0) if self._epoch else 0
         return record._replace(step=record.step + self._before)
+
+
+def survived(entry: Candidate, run: Run, launcher_failed: bool) -> str | None:
+    """Progress of the same rank after the error: it was none."""
+    if entry.type == "MissingWeights":
+        return None
+    for key, order in run.progress.items():
+        if order <= entry.order:
+            continue
+        if key == entry.key:
+            return "followed by progress of the same rank"
+        if None in (key, entry.key) and not launcher_failed:
+            return "followed by progress"
+    return None
+
+
+def barely(entry: Candidate, run: Run) -> bool:
+    """Progress after it in a step or two only: another rank's, where lines have no rank."""
+    after = [order for order in run.records_at if order > entry.order]
+    return entry.kind == "exception" and entry.key is None and len(after) <= 2

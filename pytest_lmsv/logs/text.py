@@ -28,7 +28,7 @@ NEEDLES: tuple[bytes, ...] = tuple(
         # errors, and what comes with them
         *("Error", "Exception", "Traceback", "Signal ", "exitcode", "rror code", "imed out"),
         *("imeout", "atal", "illed", "fault", "Bus error", "core dumped", "Aborted"),
-        *("terminate called", "watchdog", "from random", "ERROR", "ERR0", "ERR9", "out of memory"),
+        *("terminate called", "atchdog", "from random", "ERROR", "ERR0", "ERR9", "out of memory"),
         *("No space left", "already in use", "not found", "No such file", "Interrupt", "exited"),
         *("shared object", "connect to host", "(publickey", "PID:", "error:", "Stop", "SystemExit"),
         # progress, starts and ends

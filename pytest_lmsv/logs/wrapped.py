@@ -13,6 +13,8 @@ PARTIAL = re.compile(r"(?<![\w])iteration\s{1,12}\d{0,12}\s{0,12}(?:/\s{0,12}\d{
 _PLAIN = re.compile(r"[\s\w():./+-]{0,200}\Z")
 _OTHER = re.compile(r"\S{0,80}(?:Error|Exception)\b|Traceback|\[(?:Rank|INFO|WARNING|ERROR)\b")
 _FINAL = "numberofnaniterations"
+_LAST_FIELD = "number of nan iterations:"
+_LAST = re.compile(rf"{_LAST_FIELD}\s{{0,8}}\d{{1,9}}\s?\|")
 
 
 @dataclass(slots=True)
@@ -112,8 +114,9 @@ class Wrapped:
         found = Found(rank=rank)
         if held is None:
             return found
-        if held.memory:
-            found.memory = peak_memory(held.text)
+        if held.memory:  # without a line end, the last figure may lack digits
+            text = held.text if held.ended else held.text[: held.text.rfind("|") + 1]
+            found.memory = peak_memory(text)
             return found
         records = step_records(held.text)
         if not records and "consumed" not in held.text and "elapsed" not in held.text:
@@ -151,3 +154,11 @@ class Wrapped:
             return True
         # Without a separator: the middle of a field that the line before left open.
         return not held.text.rstrip().endswith("|") and bool(_PLAIN.match(text))
+
+
+def split_whole(text: str) -> tuple[str, str]:
+    """Megatron's records in *text*, and what another rank glued to the last one."""
+    last = _LAST.match(text, max(text.rfind(_LAST_FIELD), 0))
+    if last is None or RECORD.search(text, last.end()):
+        return text, ""
+    return text[: last.end()], text[last.end() :]
