@@ -16,6 +16,7 @@ from pytest_lmsv.options import OPTIONS
 from pytest_lmsv.problems import InputProblem
 
 BROKEN_DISTRIBUTIONS = {
+    "each": "pytest-xdist's each runs every iteration on all workers, in one folder",
     "loadgroup": "pytest-xdist's loadgroup ignores groups, and hangs when a worker dies",
     "loadscope": "pytest-xdist's loadscope runs a test again and again when a worker dies",
 }

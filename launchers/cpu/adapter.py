@@ -121,7 +121,12 @@ def _reshape(mindtorch: Any, cpu: Any) -> None:
     from mindspore.ops.auto_generate import contiguous
 
     original = cpu.reshape
-    cpu.reshape = lambda tensor, shape: original(contiguous(tensor), shape)
+
+    def reshape(tensor: Any, shape: Any) -> Any:
+        # A parameter that is made contiguous twice in one graph has no gradient any more.
+        return original(tensor if tensor.is_contiguous() else contiguous(tensor), shape)
+
+    cpu.reshape = reshape
 
 
 FIXES = (

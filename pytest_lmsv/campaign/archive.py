@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_lmsv.campaign.stored import from_plain, to_plain
 from pytest_lmsv.files import write_json, write_whole
@@ -15,6 +15,7 @@ from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord
 
+T = TypeVar("T")
 RECORD = "record.json"
 ATTEMPT = "attempt.json"
 
@@ -33,7 +34,7 @@ def write_attempt(folder: Path, attempt: Attempt, run: RunRecord) -> None:
 def read_attempt(folder: Path) -> Attempt | None:
     """Return the attempt that :func:`write_attempt` stored in *folder*."""
     path = folder / ATTEMPT
-    return from_plain(Attempt, json.loads(path.read_text("utf-8"))) if path.exists() else None
+    return _restored(Attempt, path)
 
 
 def write_run(folder: Path, run: RunRecord) -> None:
@@ -44,7 +45,7 @@ def write_run(folder: Path, run: RunRecord) -> None:
 def read_run(folder: Path) -> RunRecord | None:
     """Return the run that :func:`write_run` stored in *folder*."""
     path = folder / RECORD
-    return from_plain(RunRecord, json.loads(path.read_text("utf-8"))) if path.exists() else None
+    return _restored(RunRecord, path)
 
 
 def write_iteration(folder: Path, record: IterationRecord) -> None:
@@ -58,14 +59,18 @@ def write_iteration(folder: Path, record: IterationRecord) -> None:
 
 def read_iteration(folder: Path) -> IterationRecord | None:
     """Return the finished iteration stored in *folder*, None where it was not finished."""
-    path = folder / RECORD
+    return _restored(IterationRecord, folder / RECORD)
+
+
+def _restored(kind: type[T], path: Path) -> T | None:
+    """Return the record in *path*, None without a file; InputProblem where it is damaged."""
     if not path.exists():
         return None
     try:
-        return from_plain(IterationRecord, json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError, KeyError) as problem:
+        return from_plain(kind, json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise InputProblem(
-            f"{path}: not a stored iteration ({problem}); remove the folder to run it again"
+            f"{path}: is damaged ({problem}); remove its folder to run that again"
         ) from None
 
 

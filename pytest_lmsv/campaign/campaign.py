@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pytest_lmsv import data
 from pytest_lmsv.campaign import archive, samples
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
@@ -83,20 +86,23 @@ class Campaign:
         """
         path = self.folder / "campaign.json"
         wanted = {name: getattr(self.settings, name) for name in SAME_ON_RESUME}
-        spaces = {name: m.space(self.settings.device).digest for name, m in self.models.items()}
+        spaces = {name: self._digest(model) for name, model in self.models.items()}
         if path.exists():
-            stored = json.loads(path.read_text("utf-8"))
+            stored = data.read_json(path)
+            if not isinstance(stored, dict) or not {"settings", "spaces"} <= stored.keys():
+                raise InputProblem(f"{path}: holds no campaign; start a new one")
             for name, value in wanted.items():
-                if stored["settings"][name] != value:
+                before = stored["settings"].get(name)
+                if before != value:
                     raise InputProblem(
-                        f"--lmsv-resume {self.folder}: it ran with {name} = "
-                        f"{stored['settings'][name]!r}, now it is {value!r}; give the same"
+                        f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
+                        f"{value!r}; give the same"
                     )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
-                        f"--lmsv-resume {self.folder}: the mutation space of {name} is another one "
-                        "now; start a new campaign"
+                        f"--lmsv-resume {self.folder}: {name} has other documents or another "
+                        "mutation space now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
         write_json(
@@ -119,6 +125,13 @@ class Campaign:
                 "versions": versions,
             },
         )
+
+    def _digest(self, spec: ModelSpec) -> str:
+        """Return what the mutations of *spec* depend on: its space, documents and overrides."""
+        device = self.settings.device
+        parts = [spec.space(device).digest, spec.documents(device), spec.stack_overrides]
+        text = json.dumps(parts, sort_keys=True, default=dict)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def unmutated(self, runner: Runner, spec: ModelSpec) -> RunRecord:
         """Return the run of the unmutated configuration, made once per campaign and model.
@@ -154,12 +167,14 @@ class Campaign:
         self, runner: Runner, spec: ModelSpec, number: int, given: Mutation | None
     ) -> Filled:
         """Fill iteration *number* on the baseline side; raises EnvironmentProblem."""
-        unmutated = self.unmutated(runner, spec)
         source = Source(self._edits_before(spec, number), given)
         try:
+            unmutated = self.unmutated(runner, spec)
             if self._saves_gigabytes(spec):
                 check_space(self.folder, sides=len(self.sides))
             return fill(runner, spec, number, self.sides[0], source, unmutated)
+        except OSError as problem:
+            raise _not_writable(problem) from None
         except EnvironmentProblem as problem:
             self._store_untested(spec, number, problem)
             raise
@@ -173,6 +188,8 @@ class Campaign:
             unequal = unequal_weights(filled.run, run)
             if unequal:
                 raise EnvironmentProblem(f"the two sides start unequal: {unequal}", "weights")
+        except OSError as problem:
+            raise _not_writable(problem) from None
         except EnvironmentProblem as problem:
             self._store_untested(spec, number, problem, filled)
             raise
@@ -282,3 +299,10 @@ class Campaign:
                 kind=spec.kind,
             ),
         )
+
+
+def _not_writable(problem: OSError) -> EnvironmentProblem:
+    """Return *problem*, met while files of the campaign were written, as one line."""
+    full = problem.errno == errno.ENOSPC
+    where = problem.filename or "the campaign folder"
+    return EnvironmentProblem(f"{where}: {problem.strerror}", "no_space" if full else None)

@@ -19,7 +19,7 @@ from pytest_lmsv.judge.verdicts import has_finite_loss
 from pytest_lmsv.launch import ascend
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.problems import EnvironmentProblem
-from pytest_lmsv.records import Attempt, Edit, Mutation, RunRecord
+from pytest_lmsv.records import Attempt, Edit, Kind, Mutation, RunRecord
 
 SPACE_LEFT_MB = 64
 """With less free space than this, a second failure is put down to the disk."""
@@ -73,7 +73,9 @@ def fill(
         place.write_inputs(documents, spec.stack_overrides)
         run = run_until_settled(runner, spec, side, place)
         made = samples.read(place.kept(side, "samples"))
-        discarded = _discard(mutation, run, unmutated, made, number=attempt, folder=aside)
+        discarded = _discard(
+            mutation, run, unmutated, made, spec.kind, number=attempt, folder=aside
+        )
         if discarded is None:
             return Filled(place, mutation, tuple(attempts), run)
         archive.write_attempt(place.folder, discarded, run)
@@ -137,6 +139,7 @@ def _discard(
     run: RunRecord,
     unmutated: RunRecord,
     made: Mapping[str, Sample],
+    kind: Kind,
     *,
     number: int,
     folder: Path,
@@ -144,6 +147,8 @@ def _discard(
     """Return why this attempt does not count, None where it does."""
     if run.outcome != "ok":
         return Attempt(number, "invalid", sentence(run.error), str(folder))
+    if kind == "training" and not run.metrics.losses:
+        return Attempt(number, "invalid", "it printed no loss", str(folder))
     if not has_finite_loss(run):
         return Attempt(number, "invalid", "its loss is NaN or infinite (numeric_nan)", str(folder))
     if not all(map(is_finite, made.values())):

@@ -8,12 +8,16 @@ from pytest_lmsv.records import RunRecord
 def unequal_weights(baseline: RunRecord, compare: RunRecord) -> str | None:
     """Return one sentence about the first initial parameter that differs, None where none does.
 
-    Only ranks that left a completion record on both sides are compared.
+    A rank that left a record on the baseline side only can't be compared: that is said as well.
     """
+    if compare.outcome != "ok":
+        return None  # a failed run leaves no record, and is judged as what it is
     theirs = {completion.rank: completion for completion in compare.completions}
     for ours in baseline.completions:
         other = theirs.get(ours.rank)
-        if other is None or not (ours.parameters and other.parameters):
+        if other is None:
+            return f"rank {ours.rank}: only one side left a completion record"
+        if not (ours.parameters and other.parameters):
             continue
         missing = sorted(ours.parameters.keys() ^ other.parameters.keys())
         if missing:

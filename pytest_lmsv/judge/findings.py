@@ -9,7 +9,7 @@ from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import NO_LOSS, NO_OUTPUT
 from pytest_lmsv.records import Edit, IterationRecord, RunError, Verdict
 
-RUN, MUTATION = "run", "mutation"
+RUN, MUTATION, UNCOMPARED = "run", "mutation", "loss"
 """Names of the findings that are no verdict: MSA failed, and a mutation that did not reach it."""
 
 
@@ -34,6 +34,8 @@ def findings(
     run = record.compare_run
     if run is not None and run.outcome != "ok":
         found.append(Finding(RUN, f"{labels[1]} error: {sentence(run.error)}", error=run.error))
+    if run is not None and run.outcome == "ok" and lost_all_losses(record):
+        found.append(Finding(UNCOMPARED, f"{labels[1]} printed no loss: nothing was compared"))
     if lost_edits:
         paths = ", ".join(edit.path for edit in lost_edits)
         found.append(Finding(MUTATION, f"mutation did not reach {labels[1]}: {paths}"))
@@ -43,6 +45,14 @@ def findings(
         if verdict.result == "NG"
     ]
     return tuple(found)
+
+
+def lost_all_losses(record: IterationRecord) -> bool:
+    """Return whether a training's compare side printed no loss where the baseline did."""
+    baseline, compare = record.baseline_run, record.compare_run
+    if record.kind != "training" or baseline is None or compare is None:
+        return False
+    return bool(baseline.metrics.losses) and not compare.metrics.losses
 
 
 def in_gate(found: Sequence[Finding], gate: Collection[str]) -> tuple[Finding, ...]:

@@ -18,6 +18,7 @@ _OPTIONAL = (
     "when", "report", "since",
 )  # fmt: skip
 _VERDICTS = ("accuracy", "memory", "performance", "output")
+_SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _SPECIFIER = re.compile(r"\s*([A-Za-z0-9][\w.-]*?)\s*((?:(?:[<>=!]=|[<>])\s*[\w.]+\s*,?\s*)+)\Z")
 _CLAUSE = re.compile(r"([<>=!]=|[<>])\s*([\w.]+)")
 
@@ -129,7 +130,7 @@ def _concerns(
 def _when(when: Mapping[str, Any], adapter_fixes: bool | None) -> bool:
     if "adapter_fixes" not in when or adapter_fixes is None:
         return True
-    return bool(when["adapter_fixes"]) == adapter_fixes
+    return _SWITCH[str(when["adapter_fixes"]).lower()] == adapter_fixes
 
 
 def _holds(specifier: str, versions: Mapping[str, str]) -> bool:
@@ -208,8 +209,10 @@ def _entry(path: Path, number: int, entry: Any) -> KnownBug:
             signature = re.compile(entry["signature"])
         except (re.error, TypeError) as error:
             raise InputProblem(f"{where}: `signature` is no regular expression: {error}") from None
+        if signature.search(""):
+            raise InputProblem(f"{where}: `signature` matches any error; write what only this says")
     limit = entry.get("limit")
-    if "verdict" in entry and (isinstance(limit, bool) or not isinstance(limit, (int, float))):
+    if "verdict" in entry and not _is_bound(limit):
         raise InputProblem(f"{where}: `verdict` needs `limit`, a relative bound such as 0.5")
     versions = entry.get("versions", [])
     versions = [versions] if isinstance(versions, str) else versions
@@ -219,7 +222,8 @@ def _entry(path: Path, number: int, entry: Any) -> KnownBug:
                 f"{where}: `versions` has {specifier!r}; write specifiers such as `mindspore<2.8`"
             )
     when = entry.get("when", {})
-    if not isinstance(when, dict) or set(when) - {"adapter_fixes"}:
+    fixes = str(when.get("adapter_fixes", "on")).lower() if isinstance(when, dict) else ""
+    if fixes not in _SWITCH or set(when) - {"adapter_fixes"}:
         raise InputProblem(f"{where}: `when` knows only `adapter_fixes: on` or `off`")
     return KnownBug(
         id=str(entry["id"]),
@@ -238,6 +242,12 @@ def _entry(path: Path, number: int, entry: Any) -> KnownBug:
         report=str(entry.get("report", "")),
         since=str(entry.get("since", "")),
     )
+
+
+def _is_bound(value: Any) -> bool:
+    """Whether *value* is a finite number above 0."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 < value < float("inf")
 
 
 def _one_of(where: str, entry: Mapping[str, Any], key: str, known: Sequence[str]) -> None:

@@ -157,6 +157,8 @@ def _no_more(
         )
     if not (math.isfinite(left) and math.isfinite(right)):
         return Verdict(name, "N/A", left, right, None, unit, "a figure is no finite number")
+    if left <= 0 or right <= 0:
+        return Verdict(name, "N/A", left, right, None, unit, "a figure is not above 0")
     fits = right <= left * (1 + tolerance)
     return Verdict(name, "OK" if fits else "NG", left, right, right - left, unit, "")
 

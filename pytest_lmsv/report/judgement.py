@@ -9,7 +9,8 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
-from pytest_lmsv.judge.findings import MUTATION, Finding, first_line
+from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.findings import MUTATION, UNCOMPARED, Finding, first_line
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
 
@@ -75,7 +76,8 @@ class Judgement:
 
     def failing(self) -> tuple[Finding, ...]:
         """Return the findings of the gate among the failed checks."""
-        return tuple(f for f in self.campaign.failing(self.record) if f.name in self._failed)
+        asked = {*self._failed, UNCOMPARED}  # what can't be compared passes no test
+        return tuple(f for f in self.campaign.failing(self.record) if f.name in asked)
 
     def details(self) -> list[str]:
         """Return the lines under the first one: the mutation, the figures, how to repeat."""
@@ -98,7 +100,7 @@ class Judgement:
 def covers(bug: KnownBug, finding: Finding) -> bool:
     """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
     if finding.error is not None:
-        return bug.signature is not None and finding.error.known_bug == bug.id
+        return bug.signature is not None and known_bugs.match([bug], finding.error) is not None
     if finding.verdict is None or bug.verdict != finding.verdict.name:
         return False
     return bug.limit is None or relative(finding.verdict) < bug.limit

@@ -67,7 +67,10 @@ class Lines:
 
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
-        summary.write(self._campaign)
+        try:
+            summary.write(self._campaign)
+        except OSError as problem:
+            self._live.say(f"lmsv: the summary can't be written: {problem}")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")
