@@ -18,6 +18,7 @@ from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import ascend, devices, installed, npus, pins
 from pytest_lmsv.mutation import apply
+from pytest_lmsv.option_values import path
 from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
@@ -30,6 +31,8 @@ REPLAYED = pytest.StashKey[Mutation | None]()
 CAMPAIGN = pytest.StashKey[Campaign]()
 WARNINGS = pytest.StashKey[tuple[str, ...]]()
 """What is odd in the configuration file that was read."""
+FROM_FILE = pytest.StashKey[dict[str, Any]]()
+"""The values of the configuration file that was read."""
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
 
@@ -37,7 +40,7 @@ SAY = pytest.StashKey[Callable[[str], None]]()
 def settings_of(config: pytest.Config) -> Settings:
     """Return the session's settings; raises InputProblem for the first wrong value."""
     if SETTINGS not in config.stash:
-        command_line = {o.field: config.getoption(o.ini, None) for o in OPTIONS if not o.ini_only}
+        command_line = _command_line(config)
         ini = {o.field: _ini(config, o) for o in OPTIONS}
         sources = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
         named = command_line["config"] or ini["config"]
@@ -49,8 +52,36 @@ def settings_of(config: pytest.Config) -> Settings:
             found = config.rootpath / "config.json"
             if found.is_file() and _is_task6(found):
                 sources.append(_file(config, found, "config.json", with_models=False))
+        resume = command_line["resume"] or ini["resume"]
+        if resume is not None:
+            sources.append(_campaign(config.rootpath / resume))
+        settings = resolve(config.rootpath, sources)
+        given = config.stash.get(FROM_FILE, {})
+        for field in ("pta_env", "msa_env"):
+            # A Task6 file's conda names mean nothing on cpu, where a folder would be named.
+            if settings.device == "cpu" and "/" not in str(given.get(field, "/")):
+                del given[field]
         config.stash[SETTINGS] = resolve(config.rootpath, sources)
     return config.stash[SETTINGS]
+
+
+def _command_line(config: pytest.Config) -> dict[str, Any]:
+    """Return the options given; a relative path is one of the folder that pytest began in."""
+    here = config.invocation_params.dir
+    given = {o.field: config.getoption(o.ini, None) for o in OPTIONS if not o.ini_only}
+    for option in OPTIONS:
+        if option.parse is path and given.get(option.field):
+            given[option.field] = str(here / Path(given[option.field]).expanduser())
+    return given
+
+
+def _campaign(folder: Path) -> Source:
+    """Return what the campaign in *folder* ran with: what is not given again stays as it was."""
+    stored = data.read_json(folder / "campaign.json") if folder.is_dir() else {}
+    values = {**stored.get("settings", {})} if isinstance(stored, dict) else {}
+    if values:
+        values.update(model=stored.get("models"), iters=stored.get("iters"))
+    return Source(values, lambda o: f"{folder / 'campaign.json'}: {o.field}")
 
 
 def _ini(config: pytest.Config, option: Option) -> Any:
@@ -60,30 +91,31 @@ def _ini(config: pytest.Config, option: Option) -> Any:
         raise InputProblem(f"ini {option.ini}: {problem}; give {option.parse.__doc__}") from None
 
 
-def _file(config: pytest.Config, path: Path, label: str, with_models: bool = True) -> Source:
-    """Return the settings in Task6's config.json, or the same keys as YAML, at *path*.
+def _file(config: pytest.Config, file: Path, label: str, with_models: bool = True) -> Source:
+    """Return the settings in Task6's config.json, or the same keys as YAML, at *file*.
 
     A file found by itself never says which models a bare ``pytest`` runs (DESIGN 6.1).
     """
     from pytest_lmsv import task6_config
 
-    read = task6_config.read(path)
+    read = task6_config.read(file)
     if read.multi_node is not None and read.multi_node.enabled:
         raise InputProblem(
-            f"{path}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
+            f"{file}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
             "to false"
         )
     values = dict(read.settings())
     config.stash[WARNINGS] = read.warnings
+    config.stash[FROM_FILE] = values
     if not with_models:
         values.pop("model", None)
-    return Source(values, lambda o: read.places.get(o.field, f"{label} {path}: {o.field}"))
+    return Source(values, lambda o: read.places.get(o.field, f"{label} {file}: {o.field}"))
 
 
-def _is_task6(path: Path) -> bool:
+def _is_task6(file: Path) -> bool:
     from pytest_lmsv import task6_config
 
-    return task6_config.is_task6(path)
+    return task6_config.is_task6(file)
 
 
 def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:

@@ -127,11 +127,47 @@ def resolve(
     for name in ("output", "replay", "resume", "dataset_root", "load_path", "env_dir"):
         if found[name] is not None:
             found[name] = (root / found[name]).resolve()
+    for name in ("pta_env", "msa_env"):
+        if found[name] is not None and (root / found[name]).is_dir():
+            found[name] = str(root / found[name])
     for name in ("config_dirs", "launcher_dirs", "log_patterns"):
         found[name] = tuple((root / path).resolve() for path in found[name])
     return Settings(
         root=root, **{f.name: found[f.name] for f in fields(Settings) if f.name != "root"}
     )
+
+
+def repeated(settings: Settings) -> list[str]:
+    """Return the options that a replay needs to judge as *settings* did, beside its mutation."""
+    device = Source({"device": settings.device}, lambda option: option.flag)
+    plain = resolve(settings.root, [device])
+    words = []
+    for option in OPTIONS:
+        value = getattr(settings, option.field)
+        if option.field not in JUDGING or value == getattr(plain, option.field):
+            continue
+        if isinstance(value, bool):
+            value = "on" if value else "off"
+        elif isinstance(value, tuple):
+            value = ",".join(value)
+        words.append(f"{option.flag}={value}")
+    return words
+
+
+JUDGING = (
+    "adapter_fixes",
+    "compare",
+    "cpu_workers",
+    "gate",
+    "loss_tolerance",
+    "memory_tolerance",
+    "output_psnr",
+    "output_tolerance",
+    "seed",
+    "steps",
+    "time_tolerance",
+)
+"""What decides how a stored mutation is run and judged."""
 
 
 def _device(

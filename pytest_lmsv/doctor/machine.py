@@ -99,6 +99,8 @@ def cpu(site: Site) -> Iterator[Row]:
     for stack in site.sides:
         check = f"{stack} environment"
         named = site.environments.get(stack)
+        if named and "/" not in named and not Path(named).is_dir():
+            named = None  # a conda name of Task6's file, which names nothing on cpu
         try:
             if named:
                 found = environments.own(stack, environment_folder(site, stack) or Path(named))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass, field
 
 from pytest_lmsv.campaign.campaign import Campaign
@@ -13,6 +14,7 @@ from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.findings import MUTATION, UNCOMPARED, Finding, first_line
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
+from pytest_lmsv.settings import repeated
 
 
 @dataclass
@@ -90,7 +92,8 @@ class Judgement:
             if run is not None:
                 lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
         lines += _error_lines(record.compare_run)
-        lines.append(f"repeat: pytest --lmsv-replay={folder / 'mutation.json'}")
+        words = [f"--lmsv-replay={folder / 'mutation.json'}", *repeated(self.campaign.settings)]
+        lines.append(f"repeat: pytest {shlex.join(words)}")
         return lines
 
     def _covering(self, finding: Finding) -> KnownBug | None:

@@ -86,3 +86,9 @@ def test_unequal_weights_are_named(theirs: dict[str, Parameter], words: str | No
         run(completion(parameters={"w": weight(2)})), run(completion(parameters=theirs))
     )
     assert (found is None) if words is None else (found is not None and words in found)
+
+
+def test_a_missing_record_of_one_side_is_said() -> None:
+    found = unequal_weights(run(completion(parameters={"w": weight(2)})), run())
+    assert found is not None
+    assert "only one side" in found

@@ -69,6 +69,8 @@ def test_an_inference_has_no_accuracy() -> None:
         (100.0, None, 0.0, "N/A", None),
         (100.0, NAN, 0.0, "N/A", None),
         (INF, 1.0, 0.0, "N/A", None),
+        (100.0, 0.0, 0.0, "N/A", None),
+        (100.0, -5.0, 0.0, "N/A", None),
     ],
 )
 def test_memory(

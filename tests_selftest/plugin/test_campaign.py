@@ -49,7 +49,7 @@ def test_a_wrong_loss_fails_with_a_sentence_and_the_way_to_repeat_it(toy: Toy) -
         ["*accuracy NG: MSA's loss * differs from PTA's * by 20.00 % (loss of step 2)*"]
     )
     mutation = toy.campaign / "iters" / "toy" / "iter_1" / "mutation.json"
-    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay={mutation}"])
+    result.stdout.fnmatch_lines([f"*repeat: pytest --lmsv-replay={mutation} --lmsv-steps=2"])
     assert "Traceback" not in result.stdout.str()
     (case,) = properties(toy.pytester.path / "junit.xml")
     assert (case["lmsv.accuracy"], case["lmsv.accuracy.diff"][:3]) == ("NG", "0.2")
@@ -217,6 +217,36 @@ def test_resume_runs_only_what_is_missing(toy: Toy) -> None:
     result = toy.run(f"--lmsv-resume={campaign}", "--lmsv-seed=7", iters=2)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*--lmsv-resume*seed = 43, now it is 7*"])
+
+
+def test_resume_alone_goes_on_with_the_campaigns_own_settings(toy: Toy) -> None:
+    toy.run("--lmsv-seed=5", iters=3).assert_outcomes(passed=3)
+    campaign = toy.campaign
+    wanted = toy.stored("iters/toy/iter_2/mutation.json")["edits"]
+    (campaign / "iters" / "toy" / "iter_2" / "record.json").unlink()
+    again = toy.pytester.runpytest_inprocess(f"--lmsv-resume={campaign}", "-p", "no:cacheprovider")
+    again.assert_outcomes(passed=3)
+    assert toy.stored("iters/toy/iter_2/mutation.json")["edits"] == wanted
+
+
+def test_resume_refuses_other_documents(toy: Toy) -> None:
+    toy.run(iters=1).assert_outcomes(passed=1)
+    path = toy.pytester.path / "models" / "toy" / "cpu" / "model.json"
+    path.write_text('{"width": 1, "idle": 8}', encoding="utf-8")
+    result = toy.run(f"--lmsv-resume={toy.campaign}", iters=2)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: *toy has other documents*"])
+
+
+def test_a_training_without_any_loss_passes_nothing(toy: Toy) -> None:
+    toy.behave(msa=[{"silent": True}])
+    result = toy.run(iters=1)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*MSA printed no loss: nothing was compared*"])
+    toy.behave(pta=[{"when": {"width": 1, "idle": 9}}, {"silent": True}])
+    result = toy.run("--lmsv-attempts=1", iters=1)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*it printed no loss*"])
 
 
 @pytest.mark.parametrize("workers", ["2", "auto"])

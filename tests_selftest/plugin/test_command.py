@@ -55,6 +55,21 @@ def test_do_runs_what_the_configuration_says_and_passes_on_the_exit_status(toy: 
     assert lmsv(root, "do", "-p", "no:cacheprovider").returncode == 1
 
 
+def test_conda_names_of_a_configuration_name_nothing_on_cpu(toy: Toy) -> None:
+    root = toy.pytester.path
+    task = {"MODEL_NAME": "toy", "TOTAL_ITER": 1, "TRAIN_ITER": 1}
+    config = {
+        "task_type": 6,
+        "PTA_NAME": "mindspeed",
+        "MSA_NAME": "msadapter",
+        "tasks": {"6": task},
+    }
+    (root / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    done = lmsv(root, "do", "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "installing" not in done.stdout  # the environments of the ini are used
+
+
 def test_a_configuration_found_by_itself_sets_values_but_runs_nothing(toy: Toy) -> None:
     root = toy.pytester.path
     config = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
+import pytest
+
 from tests_selftest.plugin.conftest import Toy, properties
 
 CRASH = """\
@@ -105,3 +107,39 @@ def test_comparing_pta_with_itself_knows_no_bugs(toy: Toy) -> None:
     result.assert_outcomes(passed=1)
     names = sorted(p.name for p in toy.campaign.glob("iters/toy/iter_1/runtime_logs/*"))
     assert names == ["pta_baseline_verify_iter1.log", "pta_replay_verify_iter1.log"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("aclnnFoo failed", ".*"), "matches any error"),
+        (("aclnnFoo failed", ""), "matches any error"),
+        (("strict: true", "strict: true\n  when: {adapter_fixes: sometimes}"), "adapter_fixes"),
+    ],
+)
+def test_an_entry_that_would_cover_too_much_is_refused(
+    toy: Toy, change: tuple[str, str], words: str
+) -> None:
+    toy.add_known_bugs(CRASH.replace(*change))
+    result = toy.run(iters=1)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines([f"ERROR: *toy-crash*{words}*"])
+
+
+@pytest.mark.parametrize("limit", [".inf", ".nan", "0", "-1"])
+def test_a_limit_that_is_none_is_refused(toy: Toy, limit: str) -> None:
+    toy.add_known_bugs(SLOW.replace("limit: 1.0", f"limit: {limit}"))
+    assert toy.run(iters=1).ret == 4
+
+
+def test_a_quoted_off_is_off(toy: Toy) -> None:
+    toy.add_known_bugs(CRASH + "  when: {adapter_fixes: 'off'}\n")
+    toy.behave(msa=[{"error_at": 1, "error": "aclnnFoo failed"}])
+    toy.run(iters=1).assert_outcomes(failed=1)
+
+
+def test_an_entry_that_does_not_apply_hides_no_other(toy: Toy) -> None:
+    broad = CRASH.replace("toy-crash", "first").replace("aclnnFoo failed", "aclnn")
+    toy.add_known_bugs(broad + '  versions: ["mindspore<1.0"]\n' + CRASH)
+    toy.behave(msa=[{"error_at": 1, "error": "aclnnFoo failed"}])
+    toy.run(iters=1).assert_outcomes(xfailed=1)

@@ -51,7 +51,8 @@ def main() -> None:
         if rule.get("hang_at") == step:
             time.sleep(600)
         time.sleep(float(str(rule.get("seconds", 0))))
-        shown = "" if rule.get("nan_at") == step else f" loss: {loss / step:.6E} |"
+        hidden = rule.get("silent") or rule.get("nan_at") == step
+        shown = "" if hidden else f" loss: {loss / step:.6E} |"
         nans = int(rule.get("nan_at") == step)
         print(
             f" [2026-01-01 00:00:00] iteration {step:8d}/{STEPS:8d} | consumed samples: {step:12d} "
