@@ -21,6 +21,7 @@ bash -c 'trap "" TERM HUP INT; echo $$ > pids/deaf; while :; do sleep 0.1; done'
 ( exec -a innocent sleep 300 ) & echo $! > pids/renamed
 ( setsid env -i PATH="$PATH" bash -c 'echo $$ > pids/scrubbed; exec sleep 300' & )
 while [ "$(cat pids/* 2>/dev/null | wc -l)" != 5 ]; do sleep 0.02; done
+until grep -aq innocent "/proc/$(cat pids/renamed)/cmdline"; do sleep 0.02; done
 echo ready
 """
 STORM = "trap '' TERM; echo ready; while :; do (sleep 0.01; true) & (sleep 0.02) & wait -n; done"
