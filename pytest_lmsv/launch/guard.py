@@ -137,7 +137,7 @@ def end_all(
                 send(process, signal.SIGKILL)
             elif key not in found:
                 send(process, signal.SIGTERM)
-            found[key] = process
+            found.setdefault(key, process)  # a dying one has lost its command line
         if pause is None:
             time.sleep(0.02 if now < term_until else 0.005)
             empty = 0 if live else empty + 1

@@ -41,7 +41,7 @@ def test_what_outlives_a_normal_end_is_ended_and_named(tmp_path: Path) -> None:
     assert (ended.exit_status, ended.reason) == (0, "exit")
     assert not [pid for pid in pids(tmp_path).values() if alive(pid)]
     assert set(pids(tmp_path).values()) <= {process.pid for process in ended.leftovers}
-    assert any(process.command.startswith("innocent") for process in ended.leftovers)
+    assert any(process.command.startswith("innocent") for process in ended.leftovers), ended
 
 
 def test_a_child_that_is_just_ending_is_no_leftover(tmp_path: Path) -> None:
