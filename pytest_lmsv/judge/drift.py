@@ -1,0 +1,244 @@
+"""Do two runs of one configuration follow the same curve? The verdict ``drift`` (docs/drift.md).
+
+The 5 % rule of the last loss is blind to most defects. Here every step counts: loss, grad norm and
+each parameter's gradient norm may differ by ``factor`` times what one unit in the last place of the
+weights does to them (the noise floor), and no more. Pure: it takes curves and returns a
+:class:`Drift`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_lmsv.judge.curves import (
+    GRAD_NORM,
+    GRADIENT,
+    LOSS,
+    Floor,
+    Limits,
+    Name,
+    differences,
+    figures,
+)
+from pytest_lmsv.records import Curve, Drift, SampleDifference, Verdict
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure of both sides, its difference and its limit."""
+
+    quantity: str
+    step: int
+    name: str
+    baseline: float | None
+    compare: float | None
+    difference: float
+    limit: float
+
+    @property
+    def ratio(self) -> float:
+        """The difference in units of its limit."""
+        return self.difference / self.limit if self.difference else 0.0
+
+    @property
+    def text(self) -> str:
+        """What it is, as ``gradient of blocks.0.weight``."""
+        return f"{self.quantity} of {self.name}" if self.name else self.quantity
+
+
+def drift(
+    baseline: Curve,
+    compare: Curve,
+    floor: Floor | None,
+    limits: Limits = Limits(),
+    *,
+    labels: tuple[str, str] = ("PTA", "MSA"),
+    bias: Mapping[Name, float] | None = None,
+    may_lack: bool = False,
+) -> Drift:
+    """Return whether the training *compare* follows *baseline* within *limits*.
+
+    *bias*: steady signed differences between the stacks, taken off before judging. *may_lack*: a
+    run of this device may have no exact figures by nature (npu without a patch point): then a side
+    without any is N/A, else NG.
+    """
+    for curve, label in ((baseline, labels[0]), (compare, labels[1])):
+        for quantity, present in _kinds(curve).items():
+            if present:
+                continue
+            if not may_lack:
+                return _nothing("NG", f"{label} recorded no {quantity}")
+            if quantity == LOSS:
+                return _nothing("N/A", f"{label} recorded no {quantity}")
+    checks = list(_checks(baseline, compare, floor, limits, bias or {}, may_lack))
+    wrong = [check for check in checks if check.ratio > 1]
+    unknown = [check for check in checks if math.isnan(check.ratio)]
+    measured = "constants" if floor is None else "measured"
+    if not wrong and unknown:
+        text = f"{unknown[0].text} of step {unknown[0].step} is no finite number on either side"
+        return _nothing("N/A", text)
+    worst = max(checks, key=lambda check: -1.0 if math.isnan(check.ratio) else check.ratio)
+    shown = wrong[0] if wrong else worst
+    gradient = next((check for check in wrong if check.quantity == GRADIENT), None)
+    return Drift(
+        "NG" if wrong else "OK",
+        worst.ratio,
+        shown.step,
+        shown.text,
+        shown.baseline,
+        shown.compare,
+        shown.difference if math.isfinite(shown.difference) else None,
+        shown.limit,
+        _reason(shown, worst, gradient, labels),
+        gradient.name if gradient else "",
+        gradient.step if gradient else None,
+        measured,
+    )
+
+
+def _checks(
+    baseline: Curve,
+    compare: Curve,
+    floor: Floor | None,
+    limits: Limits,
+    bias: Mapping[Name, float],
+    may_lack: bool,
+) -> Iterator[Check]:
+    """Yield every comparison in the order in which a step makes the figures."""
+    ours, theirs = figures(baseline), figures(compare)
+    found = differences(baseline, compare)
+    lacking = {
+        quantity
+        for curve in (baseline, compare)
+        for quantity, present in _kinds(curve).items()
+        if may_lack and not present
+    }
+    first = min((step for step, _ in baseline.parameter_norms), default=0)
+    for name in sorted({**ours, **theirs}, key=lambda each: each[1]):
+        quantity, step, parameter = name
+        if quantity in lacking:
+            continue
+        difference = abs(found[name] - bias.get(name, 0.0))
+        limit = _limit(name, floor, limits, step <= first)
+        yield Check(quantity, step, parameter, ours.get(name), theirs.get(name), difference, limit)
+
+
+def _limit(name: Name, floor: Floor | None, limits: Limits, first: bool) -> float:
+    """Return how far the figure *name* may differ."""
+    if name[0] == GRADIENT:
+        least = limits.first if first else limits.last
+        assumed = limits.assumed_gradient
+    else:
+        least = limits.loss if name[0] == LOSS else limits.grad_norm
+        assumed = limits.assumed_curve
+    noise = assumed if floor is None else floor.values.get(name, assumed)
+    return limits.factor * max(noise, least)
+
+
+def _kinds(curve: Curve) -> dict[str, bool]:
+    """Return which kinds of figures *curve* has at all."""
+    return {
+        LOSS: bool(curve.losses),
+        GRAD_NORM: bool(curve.grad_norms),
+        GRADIENT: bool(curve.parameter_norms),
+    }
+
+
+def _nothing(result: str, reason: str) -> Drift:
+    """Return the drift of what could not be compared."""
+    if result == "NG":
+        return Drift("NG", math.inf, None, "", None, None, None, None, reason)
+    return Drift("N/A", None, None, "", None, None, None, None, reason)
+
+
+def _reason(shown: Check, worst: Check, gradient: Check | None, labels: tuple[str, str]) -> str:
+    text = f"{shown.text} of step {shown.step} "
+    if math.isfinite(shown.difference):
+        text += (
+            f"differs by {shown.difference:.2g}, {shown.ratio:.2g} x its limit of {shown.limit:.2g}"
+        )
+    else:
+        values = zip(labels, (shown.baseline, shown.compare), strict=True)
+        text += ", ".join(f"is {'missing' if v is None else v} on {name}" for name, v in values)
+    if gradient is not None and gradient is not shown:
+        text += f"; first wrong gradient: {gradient.name} (step {gradient.step})"
+    if worst is not shown:
+        text += f"; largest ratio {worst.ratio:.2g}: {worst.text} of step {worst.step}"
+    return text
+
+
+def output_drift(
+    found: Sequence[SampleDifference],
+    noise: Sequence[Curve],
+    limits: Limits = Limits(),
+    *,
+    may_lack: bool = False,
+) -> Drift:
+    """Return whether an inference made the same as the baseline, within the floor of its outputs.
+
+    *found*: how each sample differs; *noise*: the noise runs' curves. A token that the noise runs
+    choose otherwise too (a tie) is no difference, but what was sure before it is compared.
+    """
+    if not found:
+        return _nothing("N/A" if may_lack else "NG", "no samples to compare")
+    floors = [each for run in noise for each in run.outputs if each.difference is not None]
+    checks = [check for sample in found for check in _output_checks(sample, floors, limits)]
+    if not checks:
+        reasons = "; ".join(f"{each.name}: {each.reason}" for each in found)
+        return _nothing("N/A" if may_lack else "NG", reasons)
+    worst = max(checks, key=lambda check: check.ratio)
+    wrong = next((check for check in checks if check.ratio > 1), None)
+    shown = wrong or worst
+    sample = next(each for each in found if each.name == shown.name)
+    text = f"{shown.text}: {sample.reason}"
+    if math.isfinite(shown.ratio):
+        text += f"; {shown.difference:.2g} is {shown.ratio:.2g} x the limit of {shown.limit:.2g}"
+    return Drift(
+        "NG" if wrong else "OK",
+        worst.ratio,
+        shown.step or None,
+        shown.text,
+        None,
+        None,
+        shown.difference if math.isfinite(shown.difference) else None,
+        shown.limit,
+        text,
+        floor="measured" if floors else "constants",
+    )
+
+
+def _output_checks(
+    sample: SampleDifference, noise: Sequence[SampleDifference], limits: Limits
+) -> Iterator[Check]:
+    """Yield the comparisons of one sample; none where it can't be compared."""
+    mine = [each for each in noise if each.name == sample.name]
+    if sample.kind == "text":
+        ties = [each.place for each in mine if each.place is not None]
+        place = sample.place
+        surprise = place is not None and not any(tie <= place for tie in ties)
+        yield Check(
+            "tokens", place or 0, sample.name, None, None, math.inf if surprise else 0.0, 1.0
+        )
+        if sample.logprob is not None:
+            floor = max((each.logprob or 0.0 for each in mine), default=limits.assumed_logprob)
+            limit = limits.factor * max(floor, limits.logprob)
+            yield Check("log probabilities", 0, sample.name, None, None, sample.logprob, limit)
+    elif sample.difference is not None:
+        floor = max((each.difference or 0.0 for each in mine), default=limits.assumed_output)
+        limit = limits.factor * max(floor, limits.output)
+        yield Check("output", 0, sample.name, None, None, sample.difference, limit)
+
+
+def verdict(found: Drift) -> Verdict:
+    """Return *found* as the verdict ``drift``; its difference is the named figure's."""
+    return Verdict(
+        "drift",
+        found.result,
+        found.baseline,
+        found.compare,
+        found.difference,
+        "relative",
+        found.reason,
+    )
