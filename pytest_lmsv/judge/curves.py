@@ -41,6 +41,10 @@ class Limits:
     assumed_logprob: float = 2e-6
 
 
+FLOAT32 = Limits()
+"""The limits on cpu, confirmed on fresh configurations of all four networks (docs/drift.md)."""
+
+
 @dataclass(frozen=True)
 class Floor:
     """The relative differences that noise makes: running maxima over the steps."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_lmsv.judge.curves import (
+    FLOAT32,
     GRAD_NORM,
     GRADIENT,
     LOSS,
@@ -52,7 +53,7 @@ def drift(
     baseline: Curve,
     compare: Curve,
     floor: Floor | None,
-    limits: Limits = Limits(),
+    limits: Limits = FLOAT32,
     *,
     labels: tuple[str, str] = ("PTA", "MSA"),
     bias: Mapping[Name, float] | None = None,
@@ -172,7 +173,7 @@ def _reason(shown: Check, worst: Check, gradient: Check | None, labels: tuple[st
 def output_drift(
     found: Sequence[SampleDifference],
     noise: Sequence[Curve],
-    limits: Limits = Limits(),
+    limits: Limits = FLOAT32,
     *,
     may_lack: bool = False,
 ) -> Drift:
