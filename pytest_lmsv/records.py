@@ -161,6 +161,10 @@ class RunRecord:
     completions: tuple[Completion, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     """Configuration values that its log shows, by JSON Pointer (npu)."""
+    curves: tuple[Curve, ...] | None = None
+    """Its exact figures, one curve for all ranks that agree; None where nobody looked for any."""
+    noise: tuple[Curve, ...] = ()
+    """What the noise runs after it made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,8 @@ class Verdict:
     """Relative for accuracy; in ``unit`` (MB, ms, tokens) for the others."""
     unit: str
     reason: str
+    ratio: float | None = None
+    """Drift: the largest difference in units of its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,3 +239,4 @@ class IterationRecord:
     kind: Kind = "training"
     samples: tuple[SampleDifference, ...] = ()
     """Of an inference whose two runs were ok: how what they made differs."""
+    drift: Drift | None = None

@@ -40,7 +40,11 @@ COLUMNS = (
     "time_diff",
     "output_diff",
     "issues",
+    "drift_ok",
+    "drift_ratio",
 )
+FIGURES = ("accuracy", "memory", "performance", "output")
+"""The verdicts with a difference of their own; drift has a ratio to its limit."""
 
 
 def write(campaign: Campaign) -> None:
@@ -83,9 +87,11 @@ def row(record: IterationRecord) -> dict[str, Any]:
         compare is not None and compare.outcome == "ok",
         *side(baseline),
         *side(compare),
-        *(archive.is_ok(record, name) for name in VERDICTS),
-        *(archive.difference(record, name) for name in VERDICTS),
+        *(archive.is_ok(record, name) for name in FIGURES),
+        *(archive.difference(record, name) for name in FIGURES),
         "; ".join(record.findings) or record.reason,
+        archive.is_ok(record, "drift"),
+        None if record.drift is None else record.drift.ratio,
     ]
     plain: dict[str, Any] = to_plain(dict(zip(COLUMNS, values, strict=True)))
     return plain
@@ -99,7 +105,7 @@ def statistics(records: Sequence[IterationRecord]) -> dict[str, Any]:
         "valid_rate": counts.valid_rate,
         "msa_rate": counts.msa_rate,
     }
-    for name, key in zip(VERDICTS, ("loss", "memory", "time", "output"), strict=True):
+    for name, key in zip(FIGURES, ("loss", "memory", "time", "output"), strict=True):
         values = [
             verdict.difference
             for record in records
@@ -147,7 +153,7 @@ def as_markdown(campaign: Campaign, records: Sequence[IterationRecord]) -> str:
     lines += [
         "",
         f"| iteration | {' | '.join(VERDICTS)} | issue |",
-        "|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|",
     ]
     for record in records:
         cells = {v.name: short_text(v).partition(" ")[2] for v in record.verdicts}

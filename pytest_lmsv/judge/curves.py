@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pytest_lmsv.records import Curve
+from pytest_lmsv.records import Curve, Device
 
 Name = tuple[str, int, str]
 """Quantity, step and parameter (empty but for gradients) that a figure belongs to."""
@@ -43,6 +43,25 @@ class Limits:
 
 FLOAT32 = Limits()
 """The limits on cpu, confirmed on fresh configurations of all four networks (docs/drift.md)."""
+BFLOAT16 = Limits(
+    loss=1e-4,
+    grad_norm=1e-4,
+    first=1e-3,
+    last=1e-3,
+    output=1e-3,
+    logprob=1e-2,
+    assumed_curve=1e-3,
+    assumed_gradient=1e-2,
+    assumed_output=1e-2,
+    assumed_logprob=1e-1,
+)
+"""The limits on npu. Without a measured floor a step may differ by MindSpeed-MM's own 1 %."""
+
+
+def limits(device: Device, factor: float, minima: Sequence[str] = ()) -> Limits:
+    """Return the limits of *device* with *factor*, and *minima* such as ``loss=2.5e-7``."""
+    given = {name: float(value) for name, _, value in (each.partition("=") for each in minima)}
+    return replace(FLOAT32 if device == "cpu" else BFLOAT16, factor=factor, **given)
 
 
 @dataclass(frozen=True)
@@ -112,3 +131,13 @@ def relative(left: float | None, right: float | None, least: float = 0.0) -> flo
         return 0.0
     scale = max(abs(left), least)
     return (right - left) / scale if scale else math.inf
+
+
+def widened(floor: Floor | None, spread: Sequence[Curve]) -> Floor | None:
+    """Return *floor*, at least as wide as the relative differences in *spread*."""
+    values = dict(floor.values) if floor is not None else {}
+    for curve in spread:
+        for name, value in figures(curve).items():
+            if math.isfinite(value):
+                values[name] = max(values.get(name, 0.0), abs(value))
+    return Floor(values) if values else floor

@@ -9,7 +9,7 @@ weights does to them (the noise floor), and no more. Pure: it takes curves and r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_lmsv.judge.curves import (
@@ -22,8 +22,12 @@ from pytest_lmsv.judge.curves import (
     Name,
     differences,
     figures,
+    noise_floor,
+    widened,
 )
-from pytest_lmsv.records import Curve, Drift, SampleDifference, Verdict
+from pytest_lmsv.records import Curve, Drift, Kind, Result, RunRecord, SampleDifference, Verdict
+
+NONE = Curve()
 
 
 @dataclass(frozen=True)
@@ -56,24 +60,29 @@ def drift(
     limits: Limits = FLOAT32,
     *,
     labels: tuple[str, str] = ("PTA", "MSA"),
-    bias: Mapping[Name, float] | None = None,
+    bias: Curve = NONE,
     may_lack: bool = False,
 ) -> Drift:
     """Return whether the training *compare* follows *baseline* within *limits*.
 
     *bias*: steady signed differences between the stacks, taken off before judging. *may_lack*: a
     run of this device may have no exact figures by nature (npu without a patch point): then a side
-    without any is N/A, else NG.
+    without any is N/A, else NG. Where neither side has any there is nothing to compare.
     """
-    for curve, label in ((baseline, labels[0]), (compare, labels[1])):
-        for quantity, present in _kinds(curve).items():
-            if present:
-                continue
-            if not may_lack:
-                return _nothing("NG", f"{label} recorded no {quantity}")
-            if quantity == LOSS:
-                return _nothing("N/A", f"{label} recorded no {quantity}")
-    checks = list(_checks(baseline, compare, floor, limits, bias or {}, may_lack))
+    lacking = set()
+    for quantity in (LOSS, GRAD_NORM, GRADIENT):
+        without = [
+            label
+            for curve, label in zip((baseline, compare), labels, strict=True)
+            if not _has(curve, quantity)
+        ]
+        if len(without) == 1 and not may_lack:
+            return _nothing("NG", f"{without[0]} recorded no {quantity}")
+        if without and quantity == LOSS:
+            return _nothing("N/A", f"{' and '.join(without)} recorded no {quantity}")
+        if without:
+            lacking.add(quantity)
+    checks = list(_checks(baseline, compare, floor, limits, figures(bias), lacking))
     wrong = [check for check in checks if check.ratio > 1]
     unknown = [check for check in checks if math.isnan(check.ratio)]
     measured = "constants" if floor is None else "measured"
@@ -105,17 +114,11 @@ def _checks(
     floor: Floor | None,
     limits: Limits,
     bias: Mapping[Name, float],
-    may_lack: bool,
+    lacking: Collection[str],
 ) -> Iterator[Check]:
     """Yield every comparison in the order in which a step makes the figures."""
     ours, theirs = figures(baseline), figures(compare)
     found = differences(baseline, compare)
-    lacking = {
-        quantity
-        for curve in (baseline, compare)
-        for quantity, present in _kinds(curve).items()
-        if may_lack and not present
-    }
     first = min((step for step, _ in baseline.parameter_norms), default=0)
     for name in sorted({**ours, **theirs}, key=lambda each: each[1]):
         quantity, step, parameter = name
@@ -138,16 +141,13 @@ def _limit(name: Name, floor: Floor | None, limits: Limits, first: bool) -> floa
     return limits.factor * max(noise, least)
 
 
-def _kinds(curve: Curve) -> dict[str, bool]:
-    """Return which kinds of figures *curve* has at all."""
-    return {
-        LOSS: bool(curve.losses),
-        GRAD_NORM: bool(curve.grad_norms),
-        GRADIENT: bool(curve.parameter_norms),
-    }
+def _has(curve: Curve, quantity: str) -> bool:
+    """Return whether *curve* has any figure of *quantity*."""
+    parts = {LOSS: curve.losses, GRAD_NORM: curve.grad_norms, GRADIENT: curve.parameter_norms}
+    return bool(parts[quantity])
 
 
-def _nothing(result: str, reason: str) -> Drift:
+def _nothing(result: Result, reason: str) -> Drift:
     """Return the drift of what could not be compared."""
     if result == "NG":
         return Drift("NG", math.inf, None, "", None, None, None, None, reason)
@@ -183,7 +183,7 @@ def output_drift(
     choose otherwise too (a tie) is no difference, but what was sure before it is compared.
     """
     if not found:
-        return _nothing("N/A" if may_lack else "NG", "no samples to compare")
+        return _nothing("N/A", "no samples to compare")
     floors = [each for run in noise for each in run.outputs if each.difference is not None]
     checks = [check for sample in found for check in _output_checks(sample, floors, limits)]
     if not checks:
@@ -232,6 +232,44 @@ def _output_checks(
         yield Check("output", 0, sample.name, None, None, sample.difference, limit)
 
 
+def of_runs(
+    baseline: RunRecord,
+    compare: RunRecord | None,
+    kind: Kind,
+    samples: Sequence[SampleDifference] = (),
+    limits: Limits = FLOAT32,
+    *,
+    labels: tuple[str, str] = ("PTA", "MSA"),
+    bias: Curve = NONE,
+    spread: Sequence[Curve] = (),
+    may_lack: bool = False,
+) -> Drift:
+    """Return the drift of one pair of runs, of the ranks that differ the most.
+
+    *samples*: how what an inference made differs; *spread*: relative differences that widen the
+    floor (:func:`pytest_lmsv.judge.curves.widened`).
+    """
+    for run, label in zip((baseline, compare), labels, strict=True):
+        if run is None or run.outcome != "ok":
+            return _nothing("N/A", f"{label} did not run to its end")
+    assert compare is not None
+    if kind == "inference":
+        return output_drift(samples, baseline.noise, limits, may_lack=may_lack)
+    if baseline.curves is None or compare.curves is None:
+        return _nothing("N/A", "it was stored without exact curves")
+    ours, theirs = baseline.curves or (NONE,), compare.curves or (NONE,)
+    floor = widened(noise_floor(ours[0], baseline.noise), spread)
+    # A rank of its own mind has a curve of its own; all are held against the first.
+    pairs = [(ours[0], each) for each in theirs] + [(each, theirs[0]) for each in ours[1:]]
+    found = [
+        drift(a, b, floor, limits, labels=labels, bias=bias, may_lack=may_lack) for a, b in pairs
+    ]
+    return max(found, key=lambda each: (RANKS[each.result], each.ratio or 0.0))
+
+
+RANKS = {"OK": 0, "N/A": 1, "NG": 2}
+
+
 def verdict(found: Drift) -> Verdict:
     """Return *found* as the verdict ``drift``; its difference is the named figure's."""
     return Verdict(
@@ -242,4 +280,5 @@ def verdict(found: Drift) -> Verdict:
         found.difference,
         "relative",
         found.reason,
+        found.ratio,
     )
