@@ -13,6 +13,9 @@ from importlib import import_module
 
 from plants.field import FIELD
 
+INHERITED = object()
+"""What a holder answers by way of another one, as mindtorch answers as torch."""
+
 for kind in ("forward", "layers", "backward", "optimizer", "data", "workers", "generation"):
     import_module(f"plants.{kind}")
 
@@ -21,11 +24,14 @@ for kind in ("forward", "layers", "backward", "optimizer", "data", "workers", "g
 def planted(name: str) -> Iterator[None]:
     """Plant the fault *name* for the body of the with statement; KeyError where there is none."""
     patches = FIELD[name]()
-    before = [(holder, attribute, holder.__dict__[attribute]) for holder, attribute, _ in patches]
+    own = [vars(holder).get(attribute, INHERITED) for holder, attribute, _ in patches]
     try:
         for holder, attribute, value in patches:
             setattr(holder, attribute, value)
         yield
     finally:
-        for holder, attribute, value in reversed(before):
-            setattr(holder, attribute, value)
+        for (holder, attribute, _), value in zip(patches, own, strict=True):
+            if value is INHERITED:
+                delattr(holder, attribute)
+            else:
+                setattr(holder, attribute, value)

@@ -10,8 +10,8 @@ from cpu.generation import Rules
 from cpu.opensora import OpenSora
 from cpu.qwen_vision import Merger
 from cpu.stdit3 import Attention as SoraAttention
-from cpu.stdit3 import STDiT3
 from cpu.stdit3 import Shape as SoraShape
+from cpu.stdit3 import STDiT3
 from cpu.video_decoder import VideoDecoder
 
 from plants.field import plant
@@ -91,7 +91,12 @@ def repetition_penalty_of_answer_only():
     right = Rules.scores
 
     def scores(self, logits, before, made):
-        return right(self, logits, before[len(before) - made :], made)
+        held = self.penalty
+        if not made:
+            self.penalty, made = 1.0, len(before)
+        found = right(self, logits, before[len(before) - made :], made)
+        self.penalty = held
+        return found
 
     return [(Rules, "scores", scores)]
 
