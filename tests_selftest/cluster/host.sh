@@ -18,6 +18,7 @@ cp -p "$folder/key.pub" "$root/etc/ssh/lmsv_host_key.pub"
 cp "$folder/../user.pub" "$root/etc/ssh/lmsv_authorized_keys"
 cp "$folder/../hosts" "$root/etc/hosts"
 : >"$root/etc/resolv.conf" # no name server: an unknown name fails at once
+: >"$root/root/.bashrc" # sshd's shells read it, and this machine's may be slow
 mkdir -p "$root$work" "$root/run/sshd"
 for hidden in "$folder/.." "$@"; do mount -t tmpfs -o size=1m lmsv-hidden "$root$(realpath "$hidden")"; done
 while IFS=$'\t' read -r inside outside; do
