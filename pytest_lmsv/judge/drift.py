@@ -45,7 +45,9 @@ class Check:
     @property
     def ratio(self) -> float:
         """The difference in units of its limit."""
-        return self.difference / self.limit if self.difference else 0.0
+        if not self.difference:
+            return 0.0
+        return self.difference / self.limit if self.limit else math.inf
 
     @property
     def text(self) -> str:
@@ -184,11 +186,12 @@ def output_drift(
     """
     if not found:
         return _nothing("N/A", "no samples to compare")
-    floors = [each for run in noise for each in run.outputs if each.difference is not None]
+    floors = [each for run in noise for each in run.outputs if _measures(each)]
     checks = [check for sample in found for check in _output_checks(sample, floors, limits)]
-    if not checks:
-        reasons = "; ".join(f"{each.name}: {each.reason}" for each in found)
-        return _nothing("N/A" if may_lack else "NG", reasons)
+    blind = [each for each in found if each.difference is None]
+    if blind and not any(check.ratio > 1 for check in checks):
+        reason = f"{blind[0].name}: {blind[0].reason}"
+        return _nothing("N/A" if may_lack else "NG", reason)
     worst = max(checks, key=lambda check: check.ratio)
     wrong = next((check for check in checks if check.ratio > 1), None)
     shown = wrong or worst
@@ -208,6 +211,12 @@ def output_drift(
         text,
         floor="measured" if floors else "constants",
     )
+
+
+def _measures(noise: SampleDifference) -> bool:
+    """Return whether a noise run's sample has figures to measure a floor by."""
+    figures = (noise.difference, 0.0 if noise.logprob is None else noise.logprob)
+    return all(each is not None and math.isfinite(each) for each in figures)
 
 
 def _output_checks(
