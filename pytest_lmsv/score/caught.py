@@ -57,8 +57,16 @@ def write(path: Path, plan: Plan, score: Score) -> None:
     path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 
-def plan(path: Path, models: Mapping[str, ModelSpec], faults: Sequence[Fault]) -> Plan:
-    """Return the plan that *path* stores; InputProblem where it does not fit bank and models."""
+def plan(
+    path: Path,
+    models: Mapping[str, ModelSpec],
+    faults: Sequence[Fault],
+    only: Sequence[str] = (),
+) -> Plan:
+    """Return the plan that *path* stores, of the faults *only* where some are named.
+
+    InputProblem where it does not fit bank and models.
+    """
     by_name = {fault.name: fault for fault in faults}
     cells = []
     for number, entry in enumerate(data.read_yaml(path) or [], start=1):
@@ -74,7 +82,7 @@ def plan(path: Path, models: Mapping[str, ModelSpec], faults: Sequence[Fault]) -
         )
         configuration = Configuration(spec.name, fault.workers, number, edits, documents)
         cells.append(Cell(fault, spec.name, (configuration,), False))
-    return Plan(tuple(cells), ())
+    return Plan(tuple(cell for cell in cells if not only or cell.fault.name in only), ())
 
 
 def _edit(documents: dict[str, Any], path: str, value: Any) -> Edit:

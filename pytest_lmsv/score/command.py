@@ -25,11 +25,12 @@ def main(argv: Sequence[str]) -> int:
     given = _parsed(argv)
     limits = _limits(given.limit)
     folder = _folder(given.bank)
-    faults = bank.chosen(bank.load(folder / "bank"), given.faults)
+    whole = bank.load(folder / "bank")
+    faults = bank.chosen(whole, given.faults)
     found = catalog.load(catalog.default_folders())
     specs = [catalog.find(found, name) for name in given.model or sorted(_known(found, faults))]
     if given.only_ci:
-        planned = caught.plan(folder / "caught.yaml", found, faults)
+        planned = caught.plan(folder / "caught.yaml", found, whole, given.faults)
     else:
         planned = plan.make(
             specs,

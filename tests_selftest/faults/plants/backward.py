@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from cpu import decoder, internvl3, stack
-
 from plants.field import Turns, plant, scaled_gradient, with_gradient_of
 
 functional = torch.nn.functional

@@ -11,7 +11,6 @@ from cpu.diffusion import Diffusion
 from cpu.encoders import TextEncoder
 from cpu.randomness import Draws
 from cpu.samples import Samples
-
 from plants.field import plant
 
 SETS = (Samples, Conversations)

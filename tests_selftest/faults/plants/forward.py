@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from cpu import cogvideox, opensora, positions
-
 from plants.field import Turns, cut, plant
 
 functional = torch.nn.functional

@@ -13,7 +13,6 @@ from cpu.stdit3 import Attention as SoraAttention
 from cpu.stdit3 import Shape as SoraShape
 from cpu.stdit3 import STDiT3
 from cpu.video_decoder import VideoDecoder
-
 from plants.field import plant
 
 

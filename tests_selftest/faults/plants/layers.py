@@ -8,7 +8,6 @@ from cpu import decoder, internvit, positions, satdit, stdit3, transformer
 from cpu.qwen_vision import QwenVision
 from cpu.qwenvl import Network as QwenNetwork
 from cpu.randomness import Draws
-
 from plants.field import Turns, plant
 
 

@@ -7,7 +7,6 @@ import torch
 from cpu import stack
 from cpu.optimizer import AdamW, Schedule
 from cpu.training import Batches
-
 from plants.field import plant
 
 

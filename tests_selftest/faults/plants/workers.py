@@ -6,7 +6,6 @@ import torch
 from cpu.randomness import Draws
 from cpu.training import Batches
 from cpu.workers import Workers
-
 from plants.field import plant
 
 
