@@ -209,6 +209,24 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Steady:
+    """What sound runs on npu differ by, all relative: the unmutated configuration and history."""
+
+    bias: Curve = Curve()
+    """Signed differences of the compare side that are always there, taken off before judging."""
+    floor: Curve = Curve()
+    """What moved weights make, as running maxima."""
+    spread: Curve = Curve()
+    """Largest distance from the bias."""
+    pairs: int = 0
+    """How many pairs of runs the bias is the mean of."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Of the unmutated configuration, shown and not asserted."""
+    reason: str = ""
+    """What could not be measured, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One mutation that was tried and did not fill its iteration."""
 
@@ -240,3 +258,5 @@ class IterationRecord:
     samples: tuple[SampleDifference, ...] = ()
     """Of an inference whose two runs were ok: how what they made differs."""
     drift: Drift | None = None
+    steady: Steady | None = None
+    """On npu: what drift was judged by."""

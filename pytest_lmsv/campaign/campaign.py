@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
-from pytest_lmsv.campaign import archive, samples
+from pytest_lmsv.campaign import archive, samples, steady
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
@@ -36,6 +36,7 @@ from pytest_lmsv.records import (
     Mutation,
     RunRecord,
     SampleDifference,
+    Steady,
 )
 from pytest_lmsv.settings import Settings
 
@@ -216,12 +217,20 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
+                steady=self._steady(runner, spec),
             )
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
             filled.place.remove_weights()
         return record
+
+    def _steady(self, runner: Runner, spec: ModelSpec) -> Steady | None:
+        """Return what sound runs differ by on npu; on cpu a run measures its own noise."""
+        if self.settings.device == "cpu":
+            return None
+        unmutated = self.unmutated(runner, spec)
+        return steady.measured(runner, spec, self.sides, unmutated, self.judged)
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
@@ -241,6 +250,7 @@ class Campaign:
             record.samples,
             self.limits,
             labels=self.labels,
+            steady=record.steady,
             may_lack=self.settings.device == "npu",
         )
         record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)

@@ -204,7 +204,7 @@ class Runner:
             "NPUS_PER_NODE": str(layout.devices),
             "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
             "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "ascend_log"),
-            "LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0),
+            **self._noise(side, place),
             "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
             "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
             "PYTHONUNBUFFERED": "1",
@@ -224,6 +224,15 @@ class Runner:
         }
         contract.update({name: str(value) for name, value in site.items() if value is not None})
         return {**inherited, **contract}
+
+    def _noise(self, side: Side, place: Place) -> dict[str, str]:
+        """Return how a run is to measure noise: on cpu after its work, on npu as a run of its own.
+
+        There the entry script owns the training loop (docs/drift.md).
+        """
+        if self.settings.device == "npu":
+            return {"LMSV_NOISE_RUN": str(place.noise)} if place.noise else {}
+        return {"LMSV_NOISE": str(self.settings.noise if side.role == "baseline" else 0)}
 
 
 def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:

@@ -25,7 +25,16 @@ from pytest_lmsv.judge.curves import (
     noise_floor,
     widened,
 )
-from pytest_lmsv.records import Curve, Drift, Kind, Result, RunRecord, SampleDifference, Verdict
+from pytest_lmsv.records import (
+    Curve,
+    Drift,
+    Kind,
+    Result,
+    RunRecord,
+    SampleDifference,
+    Steady,
+    Verdict,
+)
 
 NONE = Curve()
 
@@ -249,21 +258,22 @@ def of_runs(
     limits: Limits = FLOAT32,
     *,
     labels: tuple[str, str] = ("PTA", "MSA"),
-    bias: Curve = NONE,
-    spread: Sequence[Curve] = (),
+    steady: Steady | None = None,
     may_lack: bool = False,
 ) -> Drift:
     """Return the drift of one pair of runs, of the ranks that differ the most.
 
-    *samples*: how what an inference made differs; *spread*: relative differences that widen the
-    floor (:func:`pytest_lmsv.judge.curves.widened`).
+    *samples*: how what an inference made differs; *steady*: what sound runs of this device differ
+    by, where that was measured.
     """
+    steady = steady or Steady()
+    bias, spread = steady.bias, (steady.floor, steady.spread)
     for run, label in zip((baseline, compare), labels, strict=True):
         if run is None or run.outcome != "ok":
             return _nothing("N/A", f"{label} did not run to its end")
     assert compare is not None
     if kind == "inference":
-        return output_drift(samples, baseline.noise, limits, may_lack=may_lack)
+        return output_drift(samples, (*baseline.noise, *spread), limits, may_lack=may_lack)
     if baseline.curves is None or compare.curves is None:
         return _nothing("N/A", "it was stored without exact curves")
     ours, theirs = baseline.curves or (NONE,), compare.curves or (NONE,)
