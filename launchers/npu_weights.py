@@ -91,15 +91,16 @@ def fill(network: Any, seed: int) -> None:
             parameter.copy_(torch.tensor(values).to(parameter.device, parameter.dtype))
 
 
-def moved(values: Any, digits: int, draw: np.random.RandomState) -> Any:
+def moved(values: Any, digits: int, least: int, draw: np.random.RandomState) -> Any:
     """Return the float32 *values*, each one unit in the last of *digits* binary places up or down.
 
-    *digits*: those behind the point of the type that the values come from and go back to.
+    *digits* behind the point and *least* exponent: those of the type that the values come from and
+    go back to.
     """
     bits = np.frombuffer(draw.bytes(-(-values.size // 8)), dtype=np.uint8)
     up = np.unpackbits(bits)[: values.size].reshape(values.shape).astype(bool)
-    exponent = np.where(values == 0, -126, np.frexp(values)[1] - 1)
-    unit = np.ldexp(np.float32(1.0), np.maximum(exponent, -126) - digits)
+    exponent = np.where(values == 0, least, np.frexp(values)[1] - 1)
+    unit = np.ldexp(np.float32(1.0), np.maximum(exponent, least) - digits)
     return values + np.where(up, unit, -unit)
 
 
@@ -112,15 +113,15 @@ def move(network: Any, seed: int, noise: int) -> None:
     import torch
 
     rank, size, stage = ranks()
-    digits = {torch.bfloat16: 7, torch.float16: 10, torch.float32: 23}
+    types = {torch.bfloat16: (7, -126), torch.float16: (10, -14), torch.float32: (23, -126)}
     for name, parameter in parameters(network):
-        if parameter.dtype not in digits:
+        if parameter.dtype not in types:
             continue
         sharded = getattr(parameter, "tensor_model_parallel", False) and size > 1
         draw = generator("npu noise", noise, seed, stage, name, rank if sharded else 0)
         flat = parameter.detach().float().cpu().numpy().reshape(-1)
         parts = [
-            moved(flat[start : start + BLOCK], digits[parameter.dtype], draw)
+            moved(flat[start : start + BLOCK], *types[parameter.dtype], draw)
             for start in range(0, flat.size, BLOCK)
         ]
         values = np.concatenate(parts).reshape(tuple(parameter.shape)) if parts else flat
