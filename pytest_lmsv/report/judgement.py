@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
-from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.covering import covers
 from pytest_lmsv.judge.findings import MUTATION, UNCOMPARED, Finding, first_line
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
@@ -103,24 +102,6 @@ class Judgement:
 
     def _covering(self, finding: Finding) -> KnownBug | None:
         return next((bug for bug in self.expected if covers(bug, finding)), None)
-
-
-def covers(bug: KnownBug, finding: Finding) -> bool:
-    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
-    if finding.error is not None:
-        return bug.signature is not None and known_bugs.match([bug], finding.error) is not None
-    if finding.verdict is None or bug.verdict != finding.verdict.name:
-        return False
-    return bug.limit is None or relative(finding.verdict) < bug.limit
-
-
-def relative(verdict: Verdict) -> float:
-    """Return the difference of *verdict* relative to the baseline; infinite without a figure."""
-    if verdict.difference is None:
-        return math.inf
-    if verdict.unit == "relative":
-        return verdict.difference
-    return verdict.difference / verdict.baseline if verdict.baseline else math.inf
 
 
 def _error_lines(run: RunRecord | None) -> list[str]:
