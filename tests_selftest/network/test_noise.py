@@ -48,7 +48,7 @@ def test_a_noise_run_leaves_its_curve_and_nothing_else(
     still = launched(pta_env, plain, {}, MASTER_PORT=free_port(), **SHORT)
     done = launched(pta_env, noisy, {}, MASTER_PORT=free_port(), LMSV_NOISE="2", **SHORT)
     assert still.returncode == done.returncode == 0, done.stderr
-    assert done.stdout.count(" iteration ") == still.stdout.count(" iteration ") == 2
+    assert done.stdout.count("consumed samples") == still.stdout.count("consumed samples") == 2
     assert steps(plain) == steps(noisy)
     assert completion(plain)["parameters"] == completion(noisy)["parameters"]
     assert not (plain / "record" / "noise_0.json").exists()
