@@ -2,8 +2,7 @@
 
 The 5 % rule of the last loss is blind to most defects. Here every step counts: loss, grad norm and
 each parameter's gradient norm may differ by ``factor`` times what one unit in the last place of the
-weights does to them (the noise floor), and no more. Pure: it takes curves and returns a
-:class:`Drift`.
+weights does to them (the noise floor), and no more.
 """
 
 from __future__ import annotations
@@ -96,7 +95,6 @@ def drift(
     checks = list(_checks(baseline, compare, floor, limits, figures(bias), lacking))
     wrong = [check for check in checks if check.ratio > 1]
     unknown = [check for check in checks if math.isnan(check.ratio)]
-    measured = "constants" if floor is None else "measured"
     if not wrong and unknown:
         text = f"{unknown[0].text} of step {unknown[0].step} is no finite number on either side"
         return _nothing("N/A", text)
@@ -115,7 +113,7 @@ def drift(
         _reason(shown, worst, gradient, labels),
         gradient.name if gradient else "",
         gradient.step if gradient else None,
-        measured,
+        "constants" if floor is None else "measured",
     )
 
 
@@ -160,9 +158,8 @@ def _has(curve: Curve, quantity: str) -> bool:
 
 def _nothing(result: Result, reason: str) -> Drift:
     """Return the drift of what could not be compared."""
-    if result == "NG":
-        return Drift("NG", math.inf, None, "", None, None, None, None, reason)
-    return Drift("N/A", None, None, "", None, None, None, None, reason)
+    ratio = math.inf if result == "NG" else None
+    return Drift(result, ratio, None, "", None, None, None, None, reason)
 
 
 def _reason(shown: Check, worst: Check, gradient: Check | None, labels: tuple[str, str]) -> str:
