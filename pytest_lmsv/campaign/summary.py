@@ -19,8 +19,9 @@ from pytest_lmsv.judge.classes import Place, ProblemClass, findings_of, grouped,
 from pytest_lmsv.judge.counts import Counts, count
 from pytest_lmsv.judge.findings import Finding, in_gate
 from pytest_lmsv.judge.known_bugs import KnownBug
+from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.option_values import VERDICTS
-from pytest_lmsv.records import IterationRecord, RunRecord
+from pytest_lmsv.records import IterationRecord, Kind, RunRecord
 
 MEANINGS = {
     "total_iterations": "iterations with a stored result",
@@ -142,15 +143,21 @@ def slim(record: IterationRecord) -> IterationRecord:
 
     At 2,000 iterations the rest would be gigabytes.
     """
-    return replace(
-        record, baseline_run=_slim(record.baseline_run), compare_run=_slim(record.compare_run)
-    )
+    kind, baseline, compare = record.kind, record.baseline_run, record.compare_run
+    return replace(record, baseline_run=_slim(baseline, kind), compare_run=_slim(compare, kind))
 
 
-def _slim(run: RunRecord | None) -> RunRecord | None:
+def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:
     if run is None:
         return None
-    metrics = replace(run.metrics, losses=run.metrics.losses[-1:], grad_norms=(), step_time_ms=())
+    time = run_time_ms(run.metrics, kind) if run.metrics.step_time_ms else None
+    metrics = replace(
+        run.metrics,
+        losses=run.metrics.losses[-1:],
+        grad_norms=(),
+        # One step that has the time of all.
+        step_time_ms=() if time is None else ((1, time),),
+    )
     return replace(run, metrics=metrics, completions=(), notes=(), echo={})
 
 
