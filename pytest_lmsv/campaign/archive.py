@@ -146,6 +146,8 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
             "time_diff": difference(record, "performance"),
             "output_diff": difference(record, "output"),
             "issues": list(record.findings),
+            "drift_ok": is_ok(record, "drift"),
+            "drift": record.drift,
         },
         "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
         "verdicts": [to_plain(verdict) for verdict in record.verdicts],
@@ -167,6 +169,8 @@ def _side_metrics(record: IterationRecord, run: RunRecord | None) -> dict[str, A
         "grad_norms": metrics.grad_norms,
         "step_time_ms": metrics.step_time_ms,
         "sources": metrics.sources,
+        "curves": run.curves,
+        "noise": run.noise,
     }
 
 

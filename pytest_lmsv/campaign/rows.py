@@ -37,6 +37,7 @@ COLUMNS = (
     "loss_diff_abs",
     "memory_diff_rel",
     "time_diff_rel",
+    "drift_ratio",
     "issues",
 )
 UNITS = {
@@ -49,6 +50,8 @@ UNITS = {
     "time_diff": "ms, compare side minus baseline side",
     "time_diff_rel": "time_diff relative to the baseline's time",
     "output_diff": "relative difference of a video, or number of other tokens",
+    "drift_diff": "relative difference of the figure that drift names",
+    "drift_ratio": "the worst difference of drift in units of its limit",
     "rates": "fractions (0.9 is 90 %)",
     "duration": "seconds of both runs",
 }
@@ -70,6 +73,7 @@ def row(record: IterationRecord) -> dict[str, Any]:
         *(archive.is_ok(record, name) for name in VERDICTS),
         *(archive.difference(record, name) for name in VERDICTS),
         *further(record),
+        None if record.drift is None else record.drift.ratio,
         "; ".join(record.findings) or record.reason,
     ]
     plain: dict[str, Any] = to_plain(dict(zip(COLUMNS, values, strict=True)))

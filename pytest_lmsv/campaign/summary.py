@@ -5,6 +5,7 @@ They are written after every iteration, from what was read of each one once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -158,7 +159,7 @@ def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:
         # One step that has the time of all.
         step_time_ms=() if time is None else ((1, time),),
     )
-    return replace(run, metrics=metrics, completions=(), notes=(), echo={})
+    return replace(run, metrics=metrics, completions=(), notes=(), echo={}, curves=None, noise=())
 
 
 def task6_totals(records: Iterable[IterationRecord]) -> dict[str, Any]:
@@ -209,6 +210,10 @@ def differences(records: Sequence[IterationRecord]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for verdict_name in VERDICTS:
         verdicts = [v for r in records for v in r.verdicts if v.name == verdict_name]
+        if verdict_name == "drift":  # its differences are of many things, its ratios compare
+            ratios = (verdict.ratio for verdict in verdicts)
+            found["drift_ratio"] = [r for r in ratios if r is not None and math.isfinite(r)]
+            continue
         name = rows.DIFFERENCES[verdict_name]
         found[name] = [v.difference for v in verdicts if v.difference is not None]
         if verdict_name in ("memory", "performance"):
