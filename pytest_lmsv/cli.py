@@ -20,6 +20,7 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv parse LOG...        what the log analysis reads in these files
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
+  lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
   lmsv help                this page
 
 `lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
@@ -96,6 +97,12 @@ def _analyze(words: list[str]) -> int:
     return _pytest([f"--lmsv-analyze={folder}", *words[1:]])
 
 
+def _history(words: list[str]) -> int:
+    from pytest_lmsv.report import history
+
+    return history.main(words)
+
+
 def _pytest(words: list[str]) -> int:
     """Become pytest, so that signals and the exit status are its own."""
     sys.stdout.flush()
@@ -129,4 +136,5 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "parse": _parse,
     "repro": _repro,
     "analyze": _analyze,
+    "history": _history,
 }
