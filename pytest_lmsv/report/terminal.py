@@ -35,6 +35,8 @@ class Lines:
         self._reports = reports
         self._campaign = reports.campaign
         self._live = live
+        self._ended = ""
+        """The line of a test that has ended and has not been shown yet."""
 
     def pytest_report_header(self) -> list[str]:
         return header(self._config)
@@ -54,8 +56,13 @@ class Lines:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logstart(self) -> None:
+        # The live line and ours begin a line of their own, below the name that -v prints.
+        if self._config.get_verbosity() >= 0:
+            self._new_line()
+
+    def _new_line(self) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and self._config.get_verbosity() == 0:
+        if reporter is not None:
             reporter.ensure_newline()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -69,7 +76,20 @@ class Lines:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ended = report.when == "call" or (report.when == "setup" and report.failed)
         if ended and is_ours(report) and self._config.get_verbosity() >= 0:
-            self._live.say(test_line(report))
+            self._ended = test_line(report)
+            if self._config.get_verbosity() == 0 or hasattr(report, "node"):
+                self._tell()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        self._tell()  # with -v after pytest's own word, to which it would stick
+
+    def _tell(self) -> None:
+        if self._ended:
+            if self._config.get_verbosity() > 0:
+                self._new_line()
+            self._live.say(self._ended)
+            self._ended = ""
 
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
