@@ -44,7 +44,9 @@ class Node:
         return self.host is None
 
 
-def nodes(block: MultiNode, *, controller: bool = False, device: Device = "cpu") -> tuple[Node, ...]:
+def nodes(
+    block: MultiNode, *, controller: bool = False, device: Device = "cpu"
+) -> tuple[Node, ...]:
     """The machines of a run by MULTI_NODE; a *controller* steers and is no part of the run.
 
     Raises InputProblem where NNODES says otherwise, or an entry lacks what *device* needs.
@@ -100,8 +102,7 @@ def _distinct(found: list[Node]) -> tuple[Node, ...]:
             name = f"{node.name}-{node.port if node.host else node.rank}"
         if name.lower() in seen:
             raise InputProblem(
-                f"MULTI_NODE: {node.host} (SSH_PORT {node.port}) is listed twice; each machine "
-                "once"
+                f"MULTI_NODE: {node.host} (SSH_PORT {node.port}) is listed twice; each machine once"
             )
         seen.add(name.lower())
         distinct.append(replace(node, name=name))

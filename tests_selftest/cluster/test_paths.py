@@ -47,10 +47,16 @@ def test_the_longest_common_suffix_is_dropped(
         pytest.param("/a/x/f", [("/a/x", "/b/y")], "/b/y/f", id="no common suffix"),
         pytest.param("/a/mm/f", [("/a/mm", "/b/MM")], "/b/MM/f", id="case differs"),
         pytest.param(
-            "/data/dataset", [("/data/ws/MM", "/mnt/ws/MM")], "/data/dataset", id="over-broad prefix"
+            "/data/dataset",
+            [("/data/ws/MM", "/mnt/ws/MM")],
+            "/data/dataset",
+            id="over-broad prefix",
         ),
         pytest.param(
-            "/data/ws/other", [("/data/ws/MM", "/mnt/ws/MM")], "/data/ws/other", id="beside the root"
+            "/data/ws/other",
+            [("/data/ws/MM", "/mnt/ws/MM")],
+            "/data/ws/other",
+            id="beside the root",
         ),
         pytest.param("/ab/x", [("/a", "/b")], "/ab/x", id="component boundary"),
         pytest.param("/a/ws/MM2/x", [("/a/ws/MM", "/b/ws/MM")], "/a/ws/MM2/x", id="longer name"),
