@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -11,9 +12,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
-from pytest_lmsv.cluster import agent
+from pytest_lmsv.cluster import agent, agent_machine
 from pytest_lmsv.launch import guard
 from pytest_lmsv.problems import EnvironmentProblem
 
@@ -26,7 +28,7 @@ class Channel(Protocol):
     """A live process on a machine."""
 
     def write(self, text: bytes) -> None:
-        """Give it *text*; OSError where it is gone."""
+        """Give it *text*; OSError or EnvironmentProblem where it is gone."""
 
     def readline(self, timeout: float) -> bytes:
         """Its next line; ``b""`` where it is gone, TimeoutError where none comes."""
@@ -70,10 +72,8 @@ class HereChannel:
         """Close its stdin, which ends it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        except BrokenPipeError:
-            pass
         try:
             self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -90,7 +90,7 @@ class Agent:
         self._channel = channel
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self.facts = self.ask("hello", guard=Path(guard.__file__).read_text(encoding="utf-8"))
+        self.facts = self.ask("hello", sources=[source(guard), source(agent_machine)])
         """What its machine said of itself (agent.hello)."""
         threading.Thread(target=self._keep_alive, daemon=True, name=f"lmsv-{name}").start()
 
@@ -111,6 +111,9 @@ class Agent:
             except TimeoutError:
                 self._closed.set()
                 raise self._gone(f"no answer in {timeout:.0f} s") from None
+            except EnvironmentProblem:
+                self._closed.set()
+                raise
             except OSError as error:
                 self._closed.set()
                 raise self._gone(error.strerror or str(error)) from None
@@ -145,7 +148,13 @@ class Agent:
 
 def command(python: str = "python3") -> list[str]:
     """What starts an agent on a machine that has nothing of ours."""
-    return [python, "-u", "-c", Path(agent.__file__).read_text(encoding="utf-8")]
+    return [python, "-u", "-c", source(agent)]
+
+
+def source(module: ModuleType) -> str:
+    """The text of *module*, to be sent."""
+    assert module.__file__ is not None
+    return Path(module.__file__).read_text(encoding="utf-8")
 
 
 def here() -> HereChannel:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from pytest_lmsv.cluster.agents import Agent
 from pytest_lmsv.cluster.nodes import Node
+from pytest_lmsv.cluster.openssh import client_command
 from pytest_lmsv.problems import EnvironmentProblem
 
 RSYNC_FROM_MB = 16.0
@@ -207,17 +208,7 @@ def _rsync(node: Node, remote: PurePosixPath, local: Path, names: Iterable[str])
 
 def rsync_command(node: Node, remote: PurePosixPath, local: Path) -> list[str]:
     """The rsync call that fetches files named on stdin: no links, no times, strict host keys."""
-    ssh = ["ssh", "-p", str(node.port), "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
-    ssh += ["-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
-    if node.ssh_config:
-        ssh += ["-F", str(node.ssh_config)]
-    if node.known_hosts:
-        ssh += ["-o", f"UserKnownHostsFile={node.known_hosts}"]
-        ssh += ["-o", "GlobalKnownHostsFile=/dev/null"]
-    for key in node.keys:
-        ssh += ["-i", str(key), "-o", "IdentitiesOnly=yes"]
-    host = f"[{node.host}]" if ":" in (node.host or "") else node.host
-    source = f"{node.user}@{host}" if node.user else str(host)
     words = ["rsync", "-s", "--files-from=-", "--from0", "--no-links", "--no-devices"]
     words += ["--no-specials", "--no-perms", "--no-times", "--no-implied-dirs", "-e"]
-    return [*words, shlex.join(ssh), "--", f"{source}:{remote}/", f"{local}/"]
+    host = f"[{node.host}]" if ":" in (node.host or "") else node.host
+    return [*words, shlex.join(client_command(node)), "--", f"{host}:{remote}/", f"{local}/"]
