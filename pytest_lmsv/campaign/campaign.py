@@ -154,7 +154,7 @@ class Campaign:
                     ) from None
                 archive.write_run(place.folder, run)
                 if self.settings.save_weights != "always":
-                    place.remove_weights()
+                    runner.remove_weights(spec, place)
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -209,7 +209,7 @@ class Campaign:
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
-            filled.place.remove_weights()
+            runner.remove_weights(spec, filled.place)
         return record
 
     def judged(self, record: IterationRecord) -> IterationRecord:

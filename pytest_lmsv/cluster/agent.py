@@ -127,6 +127,19 @@ def remove(asked: "dict[str, Any]") -> "dict[str, Any]":
     return {}
 
 
+def tidy(asked: "dict[str, Any]") -> "dict[str, Any]":
+    """Remove *folder* of a session, but for files below a folder ``weights`` and what leads there."""
+    top = Path(asked["folder"])
+    for place, folders, names in os.walk(str(top), topdown=False):
+        if "weights" in Path(place).relative_to(top).parts:
+            continue
+        for name in [*names, *(folder for folder in folders if _link(place, folder))]:
+            (Path(place) / name).unlink()
+        if not list(Path(place).iterdir()):
+            Path(place).rmdir()
+    return {}
+
+
 def rename(asked: "dict[str, Any]") -> "dict[str, Any]":
     """Give the folder *source* the name *target*; where that is there already, *source* goes."""
     try:
@@ -149,7 +162,7 @@ def space(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 OPERATIONS = {}  # type: dict[str, Any]
 OPERATIONS.update(
-    {f.__name__: f for f in (hello, ping, make, write, look, inventory, remove, rename, space)}
+    {f.__name__: f for f in (hello, ping, make, write, look, inventory, remove, tidy, rename, space)}
 )
 
 
@@ -157,7 +170,8 @@ def answer(line: bytes) -> "dict[str, Any]":
     """The answer to one line."""
     try:
         asked = json.loads(line.decode("utf-8"))
-        return OPERATIONS[asked["op"]](asked)
+        said = OPERATIONS[asked["op"]](asked)  # type: dict[str, Any]
+        return said
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return {"problem": (error.strerror or str(error)) + where, "errno": error.errno}

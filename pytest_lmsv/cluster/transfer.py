@@ -12,7 +12,7 @@ import secrets
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -132,17 +132,27 @@ class Pulled:
     """Links, names that are not safe, files that vanished meanwhile: one phrase each."""
 
 
-def pull_tree(machine: Machine, remote: PurePosixPath, local: Path) -> Pulled:
+def pull_tree(
+    machine: Machine, remote: PurePosixPath, local: Path, only: Sequence[str] = ()
+) -> Pulled:
     """Copy the regular files below *remote* of *machine* into the new folder *local*.
+
+    *only*: files and folders (relative) to copy; none: all.
 
     EnvironmentProblem where the machine is lost meanwhile.
     """
     connection = machine.connection
     assert connection is not None
     listed = machine.agent.ask("inventory", folder=str(remote), timeout=600.0)
-    left_out = [f"{machine.node.name}: {name!r} is no regular file" for name in listed["links"]]
+    left_out = [
+        f"{machine.node.name}: {name!r} is no regular file"
+        for name in listed["links"]
+        if _wanted(name, only)
+    ]
     sizes: dict[str, int] = {}
     for name, (size, _) in listed["files"].items():
+        if not _wanted(name, only):
+            continue
         if is_safe(name):
             sizes[name] = int(size)
         else:
@@ -162,6 +172,10 @@ def pull_tree(machine: Machine, remote: PurePosixPath, local: Path) -> Pulled:
                 raise
             left_out.append(f"{machine.node.name}: {name}: {problem}")
     return Pulled(tuple(_regular(local)), tuple(left_out))
+
+
+def _wanted(name: str, only: Sequence[str]) -> bool:
+    return not only or any(name == item or name.startswith(f"{item}/") for item in only)
 
 
 def is_safe(name: str) -> bool:
