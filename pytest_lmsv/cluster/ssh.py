@@ -159,14 +159,27 @@ class Connection:
             if self._connection is None or self._connection.is_closed():
                 self._connection = await self._connect()
             found = self._connection
-        while self.owed:  # the node is back: end what a run had left there
+        await self.pay()  # the node is back: end what runs had left there
+        return found
+
+    async def pay(self) -> tuple[tuple[Leftover, ...], tuple[Leftover, ...]]:
+        """End what is :attr:`owed`; what was found, and what could not be ended."""
+        found: list[Leftover] = []
+        unkillable: list[Leftover] = []
+        while self.owed:
             run = self.owed.pop()
             try:
-                await self.end_run_async(*run)
-            except EnvironmentProblem:
+                ended, left = await self.end_run_async(*run)
+            except BaseException:
                 self.owed.append(run)
                 raise
-        return found
+            found += ended
+            unkillable += left
+        return tuple(found), tuple(unkillable)
+
+    def broken(self) -> bool:
+        """Whether the connection is known to be gone."""
+        return self._connection is None or self._connection.is_closed()
 
     async def _connect(self) -> asyncssh.SSHClientConnection:
         import asyncssh

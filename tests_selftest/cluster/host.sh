@@ -17,6 +17,11 @@ cp -p "$folder/key" "$root/etc/ssh/lmsv_host_key"
 cp -p "$folder/key.pub" "$root/etc/ssh/lmsv_host_key.pub"
 cp "$folder/../user.pub" "$root/etc/ssh/lmsv_authorized_keys"
 cp "$folder/../hosts" "$root/etc/hosts"
+mkdir -p "$root/root/.ssh"
+mount -t tmpfs -o size=1m,mode=700 lmsv-ssh "$root/root/.ssh"
+cp -p "$folder/../user" "$root/root/.ssh/id_ed25519"
+cp "$folder/../user.pub" "$root/root/.ssh/id_ed25519.pub"
+cp "$folder/../known_hosts" "$root/root/.ssh/known_hosts"
 : >"$root/etc/resolv.conf" # no name server: an unknown name fails at once
 : >"$root/root/.bashrc" # sshd's shells read it, and this machine's may be slow
 mkdir -p "$root$work" "$root/run/sshd"

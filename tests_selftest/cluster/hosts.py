@@ -3,7 +3,9 @@
 Each host has its own address on a bridge, processes, host name, /etc/hosts, /dev/shm and files:
 what it writes lands in its own memory disk on top of this machine's root file system, which it
 sees as it is (so the stacks' environments are there). The test process stays where it is and
-reaches the hosts through the bridge's own address, as a master that is a machine among them.
+reaches the hosts through the bridge's own address. Each host's root may log in on all others, so
+that a pytest on one of them (``host.command``) can be the master: then no process of it sees
+those of the others, as the test process does.
 """
 
 from __future__ import annotations
@@ -226,7 +228,7 @@ def hosts(
         made = json.loads(line)
         place = Path(made["folder"])
         members = [Host(**host, folder=place / host["name"]) for host in made["hosts"]]
-        home = _home(folder / "home", place, members)
+        home = _home(folder / "home", place)
         found = Hosts(members, made["master"], made["bridge"], home, made["slot"], keeper)
         try:
             yield found
@@ -240,16 +242,12 @@ def faketime() -> str | None:
     return str(found[0]) if found else None
 
 
-def _home(home: Path, place: Path, members: Sequence[Host]) -> Path:
+def _home(home: Path, place: Path) -> Path:
     ssh = home / ".ssh"
     ssh.mkdir(mode=0o700, parents=True)
     shutil.copy(place / "user", ssh / "id_ed25519")
     shutil.copy(place / "user.pub", ssh / "id_ed25519.pub")
-    known = []
-    for host in members:
-        kind, key = (host.folder / "key.pub").read_text().split()[:2]
-        known.append(f"[{host.address}]:{host.port} {kind} {key}\n")
-    (ssh / "known_hosts").write_text("".join(known))
+    shutil.copy(place / "known_hosts", ssh)
     return home
 
 

@@ -94,6 +94,7 @@ def make(
     for maker in makers:
         if maker.wait():
             raise SystemExit("ssh-keygen failed")
+    (folder / "known_hosts").write_text("".join(known(host, folder) for host in found))
     for host, binds in zip(found, spec["binds"], strict=True):
         hosts.append(start(host, folder / host["name"], binds, spec))
     for host, process in zip(found, hosts, strict=True):
@@ -137,6 +138,12 @@ def start(
 
 def key_maker(path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)])
+
+
+def known(host: dict[str, Any], folder: Path) -> str:
+    """The line of known_hosts that knows *host*."""
+    kind, key = (folder / host["name"] / "key.pub").read_text().split()[:2]
+    return f"[{host['address']}]:{host['port']} {kind} {key}\n"
 
 
 def wait_for_banner(address: str, port: int) -> None:
