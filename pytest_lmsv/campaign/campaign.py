@@ -56,6 +56,8 @@ class Campaign:
     settings: Settings
     models: Mapping[str, ModelSpec]
     folder: Path
+    nodes: tuple[str, ...] = ()
+    """The machines of its runs, the master first; none: this one alone."""
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -98,6 +100,11 @@ class Campaign:
                         f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
                         f"{value!r}; give the same"
                     )
+            if len(stored.get("nodes", [])) != len(self.nodes):
+                raise InputProblem(
+                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
+                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
+                )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
@@ -123,6 +130,7 @@ class Campaign:
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "nodes": list(self.nodes),
             },
         )
 

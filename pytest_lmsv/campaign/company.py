@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pytest_lmsv.campaign import several
 from pytest_lmsv.campaign.contract import Seat
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.several import Gathered, Room
 from pytest_lmsv.campaign.sides import Side
@@ -86,8 +87,6 @@ class Company:
 
         EnvironmentProblem where a machine can't be reached, or lacks what the run needs.
         """
-        from pytest_lmsv.campaign.run import find_launcher
-
         self._revive(runner)
         if any(member.work is None for member in self.team.members):
             place.run_folder(side).mkdir(parents=True)
@@ -208,7 +207,8 @@ class Company:
         port: int,
     ) -> Seat:
         settings, member = runner.settings, room.member
-        config, load = member.node.config, runner.load_path(spec)
+        config = member.node.config
+        load: PurePath | str | None = runner.load_path(spec)
         environment = self._environment(runner, side.stack, member)
         stack = settings.pta_path if side.stack == "pta" else settings.msa_path
         workspace: PurePath | None = stack

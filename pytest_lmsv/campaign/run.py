@@ -15,6 +15,7 @@ from pytest_lmsv import data
 from pytest_lmsv.campaign import several
 from pytest_lmsv.campaign.company import Company
 from pytest_lmsv.campaign.contract import Seat, variables
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.progress import Reporter
 from pytest_lmsv.campaign.sides import Side
@@ -28,7 +29,7 @@ from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.job import Ended, Job
 from pytest_lmsv.logs.echo import echo
 from pytest_lmsv.logs.follow import Follower
-from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Note, RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
@@ -79,7 +80,13 @@ class Runner:
         return self._finished(found, job, spec, side, place)
 
     def job(
-        self, spec: ModelSpec, side: Side, run_id: str, launcher: PurePath, seat: Seat, log: PurePath
+        self,
+        spec: ModelSpec,
+        side: Side,
+        run_id: str,
+        launcher: PurePath,
+        seat: Seat,
+        log: PurePath,
     ) -> Job:
         """What one machine does in a run."""
         settings = self.settings
@@ -135,36 +142,8 @@ class Runner:
             self.reporter.end()
         # Other machines' clocks may be wrong: their files have the times of their arrival.
         found = self.read(spec, side, place, gathered.ended, run_id, gathered.logs, began)
-        alone = None
-        cause = gathered.cause
-        if cause is not None and found.outcome != "ok":
-            logs = several.logs_of_one(place, side, cause)
-            alone = self.read_alone(spec, side, place, gathered.ended, run_id, logs)
-        return self._finished(several.judged(found, gathered, alone), job, spec, side, place)
-
-    def read_alone(
-        self,
-        spec: ModelSpec,
-        side: Side,
-        place: Place,
-        ended: Ended,
-        run_id: str,
-        logs: Sequence[Path],
-    ) -> RunRecord | None:
-        """What the files of one machine say of the run's error."""
-        present = [path for path in logs if path.is_file()]
-        if not present:
-            return None
-        return run_record(
-            stack=side.stack,
-            kind=spec.kind,
-            logs=present,
-            steps=self.settings.steps,
-            exit_status=ended.exit_status,
-            reason=ended.reason,
-            run_id=run_id,
-            patterns=self.settings.log_patterns,
-        )
+        found = several.judged(found, gathered, place, side, self.settings)
+        return self._finished(found, job, spec, side, place)
 
     def _finished(
         self, found: RunRecord, job: Job, spec: ModelSpec, side: Side, place: Place
@@ -208,6 +187,7 @@ class Runner:
     def _keep_evidence(self, run: RunRecord, job: Job, side: Side, place: Place) -> None:
         """Keep what shows and repeats a failed run; CANN's own logs of a good one are dropped."""
         ascend_log = place.kept(side, "ascend_log")
+        environment = self.environments.get(side.stack)  # none where this machine only steers
         if run.outcome == "ok":
             shutil.rmtree(ascend_log, ignore_errors=True)
             return
@@ -215,7 +195,7 @@ class Runner:
             place.evidence(side),
             launcher=job.argv,
             variables={**job.env, "ASCEND_PROCESS_LOG_PATH": str(ascend_log)},
-            versions=self.environments[side.stack].versions if side.stack in self.environments else {},
+            versions=environment.versions if environment else {},
             snapshot=npus.look() if self.settings.device == "npu" else None,
         )
 
@@ -281,6 +261,10 @@ class Runner:
             msa_name=settings.msa_env,
         )
 
+    def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
+        """The environment of a run on this machine alone."""
+        return variables(self.settings, spec, side.stack, run_id, self.seat(spec, side, place))
+
     def dataset_root(self, spec: ModelSpec) -> Path | None:
         """Where the data sets of *spec* are on this machine."""
         return self.settings.dataset_root or (self.datasets if spec.datasets else None)
@@ -298,17 +282,3 @@ class Runner:
         place.remove_weights()
         if self.company is not None:
             self.company.remove(spec, place)
-
-
-def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:
-    """Return the launcher of *side*; raises InputProblem where there is none."""
-    name = f"{side.stack}_{spec.name}.sh"
-    folders = (*settings.launcher_dirs, settings.root / "launchers", data.launchers())
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    places = ", ".join(dict.fromkeys(map(str, folders)))
-    raise InputProblem(
-        f"launcher {name}: not found in {places}; write it there, or name its folder in "
-        "lmsv_launcher_dirs"
-    )

@@ -1,4 +1,4 @@
-"""One run over several machines: brought there, started together, and what it wrote brought back."""
+"""One run over several machines: sent there, started together, and what it wrote brought back."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from pytest_lmsv.cluster import running, transfer
 from pytest_lmsv.cluster.running import Joint, NodeJob
 from pytest_lmsv.cluster.team import Member, Team
 from pytest_lmsv.launch.job import Ended, Job
+from pytest_lmsv.logs import reading
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import NodeRun, Note, RunRecord
+from pytest_lmsv.settings import Settings
 
 DOCUMENTS = ("model.json", "data.json", "args.txt")
 LOG = "launcher.log"
@@ -125,9 +127,7 @@ def _bring_home(
     fetched = place.folder / f".from-{member.node.name}-{secrets.token_hex(4)}"
     only = (LOG, *BACK, *(["run/ascend_log"] if with_cann else []))
     try:
-        pulled = transfer.pull_tree(
-            member.machine, PurePosixPath(room.folder), fetched, only=only
-        )
+        pulled = transfer.pull_tree(member.machine, PurePosixPath(room.folder), fetched, only=only)
         notes += [Note("left_out", text) for text in pulled.left_out]
         log = log_of(member, place, side)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -192,22 +192,29 @@ def leave(all_rooms: Iterable[Room], keep_weights: bool) -> None:
             continue  # lost: the run says so, and a later session finds another folder
 
 
-def judged(run: RunRecord, gathered: Gathered, alone: RunRecord | None) -> RunRecord:
-    """*run* as one run of several machines: the machine that failed first is the cause.
+def judged(
+    run: RunRecord, gathered: Gathered, place: Place, side: Side, settings: Settings
+) -> RunRecord:
+    """*run* as one of several machines: what the machine that failed first says is the cause.
 
-    *alone*: what the files of that machine say by themselves. A machine that was lost makes the
-    run failed, whatever the others say: nobody knows what it did.
+    A machine that was lost makes the run failed, whatever the others say: nobody saw its end.
     """
-    run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes)
-    run = replace(run, notes=(*run.notes, *gathered.notes))
-    cause = gathered.cause
-    if cause is None:
+    notes = (*run.notes, *gathered.notes)
+    run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
+    cause, error = gathered.cause, run.error or run.teardown_error
+    if cause is None or error is None:
         return run
-    error = run.error or run.teardown_error
-    if alone is not None and alone.error is not None and alone.error.line:
-        error = alone.error
-    if error is None:
-        return run
+    if run.outcome != "ok":
+        present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
+        alone = (
+            reading.read(
+                present, stack=side.stack, failed=True, patterns=settings.log_patterns
+            ).error
+            if present
+            else None
+        )
+        # The others' errors may stand out more: theirs are of the peer that went away.
+        error = alone or error
     error = replace(error, node=cause.name)
     if run.outcome == "ok" and cause.reason != "lost":
         return replace(run, teardown_error=replace(error, phase="teardown"))

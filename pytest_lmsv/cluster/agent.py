@@ -21,9 +21,10 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable  # noqa: F401 (in a type comment)
     from typing import Any
 
-SILENCE_S = 8.0
+SILENCE_S = 6.0
 MOST_FILES = 100000
 
 
@@ -128,7 +129,7 @@ def remove(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def tidy(asked: "dict[str, Any]") -> "dict[str, Any]":
-    """Remove *folder* of a session, but for files below a folder ``weights`` and what leads there."""
+    """Remove *folder* of a session, but for what lies in folders named ``weights``."""
     top = Path(asked["folder"])
     for place, folders, names in os.walk(str(top), topdown=False):
         if "weights" in Path(place).relative_to(top).parts:
@@ -161,17 +162,16 @@ def space(asked: "dict[str, Any]") -> "dict[str, Any]":
 
 
 OPERATIONS = {}  # type: dict[str, Any]
-OPERATIONS.update(
-    {f.__name__: f for f in (hello, ping, make, write, look, inventory, remove, tidy, rename, space)}
-)
+for operation in (hello, ping, make, write, look, inventory, remove, tidy, rename, space):
+    OPERATIONS[operation.__name__] = operation
 
 
 def answer(line: bytes) -> "dict[str, Any]":
     """The answer to one line."""
     try:
         asked = json.loads(line.decode("utf-8"))
-        said = OPERATIONS[asked["op"]](asked)  # type: dict[str, Any]
-        return said
+        answering = OPERATIONS[asked["op"]]  # type: Callable[[dict[str, Any]], dict[str, Any]]
+        return answering(asked)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         return {"problem": (error.strerror or str(error)) + where, "errno": error.errno}

@@ -19,7 +19,7 @@ from pytest_lmsv.cluster import agent, agent_machine
 from pytest_lmsv.launch import guard
 from pytest_lmsv.problems import EnvironmentProblem
 
-PING_S = 2.0
+PING_S = 1.0
 ANSWER_S = 60.0
 CATEGORIES = {errno.ENOSPC: "no_space", errno.EDQUOT: "no_space", errno.EADDRINUSE: "port_in_use"}
 
