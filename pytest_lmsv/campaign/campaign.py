@@ -52,6 +52,8 @@ class Campaign:
     folder: Path
     bugs: tuple[KnownBug, ...] = ()
     """Of an analysis: what the stored errors are named by, anew."""
+    nodes: tuple[str, ...] = ()
+    """The machines of its runs, the master first; none: this one alone."""
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -101,6 +103,11 @@ class Campaign:
                         f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
                         f"{value!r}; give the same"
                     )
+            if len(stored.get("nodes", [])) != len(self.nodes):
+                raise InputProblem(
+                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
+                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
+                )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
@@ -131,6 +138,7 @@ class Campaign:
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "nodes": list(self.nodes),
             },
         )
 
@@ -162,7 +170,7 @@ class Campaign:
                     ) from None
                 archive.write_run(place.folder, run)
                 if self.settings.save_weights != "always":
-                    place.remove_weights()
+                    runner.remove_weights(spec, place)
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -218,7 +226,7 @@ class Campaign:
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
-            filled.place.remove_weights()
+            runner.remove_weights(spec, filled.place)
         return record
 
     def _steady(self, runner: Runner, spec: ModelSpec) -> Steady | None:
@@ -328,6 +336,11 @@ class Campaign:
             for attempt in range(1, self.settings.attempts + 1)
         )
         return tuple(a for a in map(archive.read_attempt, folders) if a is not None)
+
+    def untested(self, spec: ModelSpec, number: int, problem: EnvironmentProblem) -> None:
+        """Store that iteration *number* could not even begin, where nothing is stored of it."""
+        if archive.read_iteration(iteration_folder(self.folder, spec.name, number)) is None:
+            self._store_untested(spec, number, problem)
 
     def _store_untested(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_lmsv import doctor, session
+from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
@@ -47,7 +47,11 @@ class Lines:
         if settings.analyze is not None:
             return
         try:
-            doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
+            if not (settings.controller and settings.device == "npu"):
+                site = doctor.of_settings(settings, models)
+                doctor.demand(doctor.checks(site, other_machines=False))
+            if session.node_names(self._config):
+                machines.check(self._config)
             stacks.build_missing(self._config)
         except EnvironmentProblem as problem:
             raise pytest.UsageError(str(problem)) from None
@@ -130,6 +134,10 @@ def header(config: pytest.Config) -> list[str]:
             "lmsv: cpu: small networks; MindSpore runs through mindtorch, which stands in for "
             "msadapter"
         )
+    nodes = session.node_names(config)
+    if nodes:
+        steers = "; this machine steers" if settings.controller else ""
+        lines.append(f"lmsv: {len(nodes)} machines: {', '.join(nodes)}{steers}")
     lines += [f"lmsv: {warning}" for warning in config.stash.get(session.WARNINGS, ())]
     if not config.option.collectonly:
         lines.append(f"lmsv: campaign folder {session.campaign_of(config).folder}")
