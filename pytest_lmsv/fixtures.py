@@ -121,22 +121,33 @@ def _environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
 
 
 @pytest.fixture(scope="session")
-def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease) -> Runner:
+def _lmsv_runner(
+    request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease
+) -> Iterator[Runner]:
     from pytest_lmsv import session
     from pytest_lmsv.campaign.progress import Reporter
     from pytest_lmsv.campaign.run import Runner
 
-    environments = {s: _environment(request.config, s) for s in set(campaign.settings.sides)}
-    config = request.config
+    config, settings = request.config, campaign.settings
+    steers = settings.controller and settings.device == "npu"  # its environments are elsewhere
+    needed = set() if steers else set(settings.sides)
+    environments = {stack: _environment(config, stack) for stack in needed}
+    try:
+        company = session.company_of(config)
+    except EnvironmentProblem as problem:
+        raise Untested(problem) from None
     reporter = Reporter(campaign.folder, session.worker_name(config), session.say(config))
-    return Runner(
-        campaign.settings,
+    yield Runner(
+        settings,
         campaign.folder,
         _lmsv_lease,
         environments,
         reporter,
-        session.bugs_of(request.config),
+        session.bugs_of(config),
+        company,
     )
+    if company is not None:
+        company.close()
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ class RunError:
     """The file that ``line_number`` counts in."""
     chain: tuple[str, ...] = ()
     """Later exceptions of the chain and the stack's own error block, as printed."""
+    node: str = ""
+    """Of a run over several machines: the one that failed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,20 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRun:
+    """How a run over several machines ended on one of them."""
+
+    name: str
+    rank: int
+    reason: str
+    """``exit`` where its launcher ended by itself; ``interrupted`` where we ended it."""
+    exit_status: int | None
+    seconds: float
+    is_cause: bool = False
+    """Whether it failed first, and so made the run fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """One launch of one stack for one attempt, as it ended."""
 
@@ -131,6 +147,8 @@ class RunRecord:
     completions: tuple[Completion, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     """Configuration values that its log shows, by JSON Pointer (npu)."""
+    per_node: tuple[NodeRun, ...] = ()
+    """Of a run over several machines, in the order of their ranks."""
 
 
 @dataclass(frozen=True, slots=True)

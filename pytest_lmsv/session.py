@@ -12,8 +12,12 @@ import pytest
 
 from pytest_lmsv import catalog, data
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.company import Company
 from pytest_lmsv.campaign.place import new_campaign_folder
 from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.cluster import nodes as machines
+from pytest_lmsv.cluster.nodes import Node
+from pytest_lmsv.cluster.team import Team
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import ascend, devices, installed, npus, pins
@@ -23,6 +27,7 @@ from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
+from pytest_lmsv.task6_config import MultiNode
 
 SETTINGS = pytest.StashKey[Settings]()
 MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
@@ -33,6 +38,9 @@ WARNINGS = pytest.StashKey[tuple[str, ...]]()
 """What is odd in the configuration file that was read."""
 FROM_FILE = pytest.StashKey[dict[str, Any]]()
 """The values of the configuration file that was read."""
+MULTI_NODE = pytest.StashKey[MultiNode]()
+"""The enabled MULTI_NODE of the configuration file that was read."""
+NODES = pytest.StashKey[tuple[Node, ...]]()
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
 
@@ -100,10 +108,7 @@ def _file(config: pytest.Config, file: Path, label: str, with_models: bool = Tru
 
     read = task6_config.read(file)
     if read.multi_node is not None and read.multi_node.enabled:
-        raise InputProblem(
-            f"{file}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
-            "to false"
-        )
+        config.stash[MULTI_NODE] = read.multi_node
     values = dict(read.settings())
     config.stash[WARNINGS] = read.warnings
     config.stash[FROM_FILE] = values
@@ -116,6 +121,42 @@ def _is_task6(file: Path) -> bool:
     from pytest_lmsv import task6_config
 
     return task6_config.is_task6(file)
+
+
+def nodes_of(config: pytest.Config) -> tuple[Node, ...]:
+    """Return the machines of a run over several, the master first; none for this one alone."""
+    if NODES not in config.stash:
+        settings = settings_of(config)
+        block = config.stash.get(MULTI_NODE, None)
+        if block is None and settings.controller:
+            raise InputProblem(
+                "--lmsv-controller: found no enabled MULTI_NODE; name a file that has one with "
+                "--lmsv-config"
+            )
+        config.stash[NODES] = (
+            ()
+            if block is None
+            else machines.nodes(block, controller=settings.controller, device=settings.device)
+        )
+    return config.stash[NODES]
+
+
+def company_of(config: pytest.Config) -> Company | None:
+    """Reach the machines of a run over several; raises EnvironmentProblem for the first lost."""
+    nodes = nodes_of(config)
+    if not nodes:
+        return None
+    settings = settings_of(config)
+    team = Team(
+        nodes,
+        config.stash[MULTI_NODE],
+        campaign=campaign_of(config).folder.name,
+        here=settings.roots,
+    )
+    sizes = [spec.layouts["npu"].devices for spec in models_of(config).values()]
+    company = Company(team, max(sizes) if settings.device == "npu" else 0)
+    company.lease(say(config))
+    return company
 
 
 def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
@@ -137,8 +178,9 @@ def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
                     f"--model: {spec.name} has no documents for {settings.device}, only for "
                     f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
                 )
-        if settings.device == "cpu" and settings.cpu_workers > 1:
-            chosen = [spec.with_workers("cpu", settings.cpu_workers) for spec in chosen]
+        workers = settings.cpu_workers * max(1, len(nodes_of(config)))
+        if settings.device == "cpu" and workers > 1:
+            chosen = [spec.with_workers("cpu", workers) for spec in chosen]
         config.stash[MODELS] = {spec.name: spec for spec in chosen}
     return config.stash[MODELS]
 
@@ -209,6 +251,8 @@ def workers(config: pytest.Config) -> int:
 
     On cpu half the cores, since msrun keeps one busy.
     """
+    if nodes_of(config):
+        return 1
     if settings_of(config).device == "npu":
         return len(device_sets(config))
     return devices.slots("auto", devices.cores())
@@ -218,19 +262,20 @@ def campaign_of(config: pytest.Config) -> Campaign:
     """Return the session's campaign; on an xdist worker the one that the controller began."""
     if CAMPAIGN not in config.stash:
         settings, models = settings_of(config), models_of(config)
+        names = tuple(node.name for node in nodes_of(config))
         given: str | None = getattr(config, "workerinput", {}).get("lmsv_campaign")
         if given is not None:
-            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given))
+            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given), names)
         elif settings.resume is not None:
             if not (settings.resume / "campaign.json").is_file():
                 raise InputProblem(
                     f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of "
                     "a campaign"
                 )
-            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume)
+            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume, names)
         else:
             folder = new_campaign_folder(settings.output)
-            config.stash[CAMPAIGN] = Campaign(settings, models, folder)
+            config.stash[CAMPAIGN] = Campaign(settings, models, folder, names)
     return config.stash[CAMPAIGN]
 
 
@@ -259,7 +304,7 @@ def worker_name(config: pytest.Config) -> str:
 
 def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
     """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
-    if settings_of(config).device == "cpu":
+    if settings_of(config).device == "cpu" or settings_of(config).controller:
         return devices.cpu_sets(devices.cores())
     size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
     return devices.npu_sets(npus.visible(), size)

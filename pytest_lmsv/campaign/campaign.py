@@ -56,6 +56,8 @@ class Campaign:
     settings: Settings
     models: Mapping[str, ModelSpec]
     folder: Path
+    nodes: tuple[str, ...] = ()
+    """The machines of its runs, the master first; none: this one alone."""
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -98,6 +100,11 @@ class Campaign:
                         f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
                         f"{value!r}; give the same"
                     )
+            if len(stored.get("nodes", [])) != len(self.nodes):
+                raise InputProblem(
+                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
+                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
+                )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
@@ -123,6 +130,7 @@ class Campaign:
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "nodes": list(self.nodes),
             },
         )
 
@@ -154,7 +162,7 @@ class Campaign:
                     ) from None
                 archive.write_run(place.folder, run)
                 if self.settings.save_weights != "always":
-                    place.remove_weights()
+                    runner.remove_weights(spec, place)
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -209,7 +217,7 @@ class Campaign:
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
-            filled.place.remove_weights()
+            runner.remove_weights(spec, filled.place)
         return record
 
     def judged(self, record: IterationRecord) -> IterationRecord:

@@ -93,6 +93,10 @@ def header(config: pytest.Config) -> list[str]:
             "lmsv: cpu: small networks; MindSpore runs through mindtorch, which stands in for "
             "msadapter"
         )
+    nodes = session.nodes_of(config)
+    if nodes:
+        steers = "; this machine steers" if settings.controller else ""
+        lines.append(f"lmsv: {len(nodes)} machines: {', '.join(n.name for n in nodes)}{steers}")
     lines += [f"lmsv: {warning}" for warning in config.stash.get(session.WARNINGS, ())]
     if not config.option.collectonly:
         lines.append(f"lmsv: campaign folder {session.campaign_of(config).folder}")
