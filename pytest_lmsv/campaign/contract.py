@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
-from pytest_lmsv.records import Stack
 from pytest_lmsv.settings import Settings
 
 NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_")
@@ -44,7 +44,7 @@ class Seat:
 
 
 def variables(
-    settings: Settings, spec: ModelSpec, stack: Stack, run_id: str, seat: Seat
+    settings: Settings, spec: ModelSpec, side: Side, run_id: str, seat: Seat
 ) -> dict[str, str]:
     """The environment of a run on the machine of *seat*, complete."""
     inherited = {
@@ -67,6 +67,7 @@ def variables(
         "NPUS_PER_NODE": str(workers(settings, spec, seat.nodes)),
         "HCCL_IF_BASE_PORT": str(seat.hccl_base_port),
         "ASCEND_PROCESS_LOG_PATH": str(seat.run_folder / "ascend_log"),
+        "LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0),
         "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
         "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
         "PYTHONUNBUFFERED": "1",

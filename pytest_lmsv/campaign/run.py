@@ -92,7 +92,7 @@ class Runner:
         settings = self.settings
         return Job(
             argv=("bash", str(launcher)),
-            env=variables(settings, spec, side.stack, run_id, seat),
+            env=variables(settings, spec, side, run_id, seat),
             cwd=Path(seat.run_folder),
             log=Path(log),
             run_id=run_id,
@@ -263,7 +263,7 @@ class Runner:
 
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
         """The environment of a run on this machine alone."""
-        return variables(self.settings, spec, side.stack, run_id, self.seat(spec, side, place))
+        return variables(self.settings, spec, side, run_id, self.seat(spec, side, place))
 
     def dataset_root(self, spec: ModelSpec) -> Path | None:
         """Where the data sets of *spec* are on this machine."""
