@@ -6,7 +6,7 @@ relative differences as plain fractions (0.05 is 5 %).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -45,10 +45,10 @@ class Mutation:
 class Metrics:
     """The figures of one run. A missing figure stays missing: None or an empty curve."""
 
-    losses: tuple[tuple[int, float], ...] = ()
+    losses: Sequence[tuple[int, float]] = ()
     """A loss that vanished beside NaN iterations or a NaN grad norm is NaN here (DESIGN 5.1)."""
-    grad_norms: tuple[tuple[int, float], ...] = ()
-    step_time_ms: tuple[tuple[int, float], ...] = ()
+    grad_norms: Sequence[tuple[int, float]] = ()
+    step_time_ms: Sequence[tuple[int, float]] = ()
     memory_mb: float | None = None
     generation_s: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
