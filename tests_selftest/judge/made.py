@@ -19,7 +19,6 @@ from pytest_lmsv.records import (
     Stack,
 )
 
-
 Discarded = Literal["invalid", "no effect"]
 
 

@@ -1,0 +1,122 @@
+"""What an opened row of the HTML report shows: the picture, the figures, the error, the command.
+
+Text for the element that pytest-html keeps its log in, which preserves lines. All of it is escaped;
+the picture is a file that the browser reads when the row is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from html import escape
+from itertools import islice
+from pathlib import Path
+
+from pytest_lmsv.judge.findings import applies, long_text
+from pytest_lmsv.records import IterationRecord, RunError, RunRecord
+from pytest_lmsv.report.plots import differences, losses
+
+LONGEST = 200
+"""Of a line of a log, in characters."""
+BEFORE, AFTER = 4, 2
+"""Lines of the log around a root error."""
+MOST_NOTES = 4
+
+
+def html(picture: str | None, text: str, rest: str) -> str:
+    """Return the details as HTML: *picture* is a relative URL, *rest* is markup already."""
+    image = (
+        f"<img loading=lazy alt='loss curves, their relative difference, memory and time' "
+        f"src={picture}>"
+        if picture
+        else ""
+    )
+    return f"<div class=lmsv-details>{image}<div class=lmsv-text>{escape(text)}{rest}</div></div>"
+
+
+def text(record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str) -> str:
+    """Return the lines of an iteration that was judged, or that could not be tested."""
+    return "\n".join(_lines(record, labels, limit, repeat))
+
+
+def _lines(
+    record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str
+) -> Iterator[str]:
+    if record.reason:
+        yield _cut(f"could not be tested: {record.reason}", 600)
+    for finding in record.findings:
+        yield _cut(finding, 600)
+    for verdict in record.verdicts:
+        said = long_text(verdict, labels)
+        if applies(verdict) and said not in record.findings:
+            yield _cut(said)
+    yield from _first_difference(record, limit)
+    runs = tuple(zip((record.baseline_run, record.compare_run), labels, strict=True))
+    for run, label in runs:
+        error = run.error or run.teardown_error if run is not None else None
+        if error is not None:
+            yield from _root(error, label)
+    if record.mutation is not None:
+        yield "mutation:"
+        for edit in record.mutation.edits:
+            yield _cut(f"  {edit.path}: {json.dumps(edit.old)} -> {json.dumps(edit.new)}")
+    for attempt in record.attempts:
+        yield _cut(f"before it, attempt {attempt.number} was {attempt.verdict}: {attempt.reason}")
+    for run, label in runs:
+        if run is not None:
+            yield from _about(run, label)
+    if record.mutation is not None:
+        yield f"repeat: {repeat}"
+
+
+def _first_difference(record: IterationRecord, limit: float) -> Iterator[str]:
+    found = differences(losses(record.baseline_run), losses(record.compare_run))
+    differing = [(step, by) for step, by in found if by > 0]
+    if found and not differing:
+        yield f"losses: equal in all {len(found)} steps that both report"
+    if differing:
+        step, by = differing[0]
+        worst, most = max(differing, key=lambda pair: pair[1])
+        line = f"losses: first differ in step {step}, by {by:.2e}; most in step {worst}: {most:.2e}"
+        over = next((step for step, by in differing if by >= limit), None)
+        yield line + ("" if over is None else f"; at the limit of {limit:g} from step {over} on")
+
+
+def _root(error: RunError, label: str) -> Iterator[str]:
+    place = [f"rank {error.rank}"] if error.rank is not None else []
+    if error.line_number and error.log:
+        place.append(f"line {error.line_number} of {Path(error.log).name}")
+    late = " while shutting down" if error.phase == "teardown" else ""
+    where = f" ({', '.join(place)})" if place else ""
+    yield f"{label} root error{late}{where}:"
+    around = _around(error)
+    yield from around or [f"> {_cut(error.line or error.message)}"]
+    for line in error.chain[:MOST_NOTES]:
+        yield f"  then: {_cut(line)}"
+
+
+def _around(error: RunError) -> list[str]:
+    """Return the root line in its log with its neighbours; nothing where the log is gone."""
+    if not (error.line_number and error.log):
+        return []
+    first = max(error.line_number - BEFORE, 1)
+    try:
+        with Path(error.log).open(encoding="utf-8", errors="replace") as log:
+            lines = list(islice(log, first - 1, error.line_number + AFTER))
+    except OSError:
+        return []
+    return [
+        f"{'>' if number == error.line_number else ' '} {_cut(line.rstrip())}"
+        for number, line in enumerate(lines, start=first)
+    ]
+
+
+def _about(run: RunRecord, label: str) -> Iterator[str]:
+    sources = ", ".join(f"{name}: {source}" for name, source in run.metrics.sources.items())
+    yield _cut(f"{label} ran {run.seconds:.1f} s" + (f" ({sources})" if sources else ""))
+    for note in run.notes[:MOST_NOTES]:
+        yield _cut(f"{label} note: {note.text}")
+
+
+def _cut(line: str, longest: int = LONGEST) -> str:
+    return line if len(line) <= longest else f"{line[:longest]}…"
