@@ -227,6 +227,27 @@ OPTIONS: tuple[Option, ...] = (
         metavar="DIR",
     ),
     _option(
+        "analyze",
+        option_values.path,
+        None,
+        "write the reports of the campaign in this folder again; nothing is run",
+        metavar="DIR",
+    ),
+    _option(
+        "verdict_xml",
+        option_values.path,
+        None,
+        "write a JUnit file with a testcase for each verdict",
+        metavar="FILE",
+    ),
+    _option(
+        "language",
+        option_values.one_of("en", "zh"),
+        "en",
+        "language of summary.md: en, or zh for Chinese (en)",
+        metavar="en|zh",
+    ),
+    _option(
         "mindspeed_mm_path", option_values.path, None, "npu: MindSpeed-MM's folder", ini_only=True
     ),
     _option("dataset_root", option_values.path, None, "folder of the datasets", ini_only=True),

@@ -60,6 +60,9 @@ class Settings:
     adapter_fixes: bool
     replay: Path | None
     resume: Path | None
+    analyze: Path | None
+    verdict_xml: Path | None
+    language: str
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -124,7 +127,16 @@ def resolve(
         found["gate"] = CPU_GATE if on_cpu else NPU_GATE
     if found["output"] is None:
         found["output"] = Path(environment.get("LMSV_OUTPATH") or "output")
-    for name in ("output", "replay", "resume", "dataset_root", "load_path", "env_dir"):
+    for name in (
+        "output",
+        "replay",
+        "resume",
+        "analyze",
+        "verdict_xml",
+        "dataset_root",
+        "load_path",
+        "env_dir",
+    ):
         if found[name] is not None:
             found[name] = (root / found[name]).resolve()
     for name in ("pta_env", "msa_env"):

@@ -45,7 +45,7 @@ COLUMNS = (
 
 def write(campaign: Campaign) -> None:
     """Write every summary of what is stored of *campaign* now."""
-    records = list(archive.stored_iterations(campaign.folder))
+    records = list(campaign.records())
     rows = [row(record) for record in records]
     summary = {
         "task_type": 6,

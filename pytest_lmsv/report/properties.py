@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 
-from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.records import IterationRecord, Verdict
@@ -19,7 +18,7 @@ DIFFERENCE = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms",
 def properties(campaign: Campaign, model: str, number: int) -> list[tuple[str, str]]:
     """Return the properties of an iteration as it is stored."""
     folder = iteration_folder(campaign.folder, model, number)
-    record = archive.read_iteration(folder)
+    record = campaign.record(model, number)
     values = [
         ("lmsv.model", model),
         ("lmsv.iteration", str(number)),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_lmsv import doctor, session
-from pytest_lmsv.campaign import archive, summary, weights
+from pytest_lmsv.campaign import summary, weights
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
@@ -38,6 +38,8 @@ class Lines:
     @pytest.hookimpl(tryfirst=True)  # before xdist starts workers, which would all want to build
     def pytest_sessionstart(self) -> None:
         settings, models = self._campaign.settings, self._campaign.models
+        if settings.analyze is not None:
+            return
         try:
             doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
             stacks.build_missing(self._config)
@@ -83,6 +85,20 @@ def header(config: pytest.Config) -> list[str]:
     settings = session.settings_of(config)
     models = ", ".join(session.models_of(config))
     baseline, compare = settings.sides
+    analyzed = session.analyzed_campaign(config)
+    if analyzed is not None:
+        lines = [
+            f"lmsv: analysis of {analyzed.folder}: {models}, {baseline} against {compare} on "
+            f"{settings.device}, gate {' '.join(settings.gate)}; nothing is run"
+        ]
+        if analyzed.missing:
+            names = ", ".join(f"{model}-iter{number}" for model, number in analyzed.missing[:10])
+            more = len(analyzed.missing) - 10
+            lines.append(
+                f"lmsv: the campaign ended early, no result of: {names}"
+                + (f" and {more} more" if more > 0 else "")
+            )
+        return lines
     lines = [
         f"lmsv: {models}; {len(session.run_numbers(config))} iterations of {settings.steps} steps, "
         f"{baseline} against {compare} on {settings.device}, seed {settings.seed}, gate "
@@ -126,7 +142,7 @@ def is_ours(report: pytest.TestReport) -> bool:
 
 def closing(campaign: Campaign) -> Iterator[str]:
     """Yield the lines below the tests: the counts of DESIGN 5.7, and where everything is."""
-    records = list(archive.stored_iterations(campaign.folder))
+    records = list(campaign.records())
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
