@@ -73,8 +73,10 @@ class Campaign:
             settings.output_psnr,
         )
 
-    def begin(self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]]) -> None:
-        """Write campaign.json; *numbers* are the iterations that are to run.
+    def begin(
+        self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
+    ) -> None:
+        """Write campaign.json; *numbers* are the iterations that are to run, *command* asked so.
 
         With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
         first setting that differs.
@@ -100,6 +102,7 @@ class Campaign:
                         "mutation space now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
+            command = stored.get("command") or command
             numbers = stored_campaign.read(self.folder).merged(numbers)
         write_json(
             path,
@@ -120,6 +123,7 @@ class Campaign:
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "command": command,
             },
         )
 

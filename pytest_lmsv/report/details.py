@@ -6,6 +6,7 @@ the picture is a file that the browser reads when the row is opened.
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Iterator
 from html import escape
@@ -34,13 +35,15 @@ def html(picture: str | None, text: str, rest: str) -> str:
     return f"<div class=lmsv-details>{image}<div class=lmsv-text>{escape(text)}{rest}</div></div>"
 
 
-def text(record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str) -> str:
-    """Return the lines of an iteration that was judged, or that could not be tested."""
-    return "\n".join(_lines(record, labels, limit, repeat))
+def text(
+    record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str, folder: Path
+) -> str:
+    """Return the lines of the iteration in *folder*, judged or not testable."""
+    return "\n".join(_lines(record, labels, limit, repeat, folder))
 
 
 def _lines(
-    record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str
+    record: IterationRecord, labels: tuple[str, str], limit: float, repeat: str, folder: Path
 ) -> Iterator[str]:
     if record.reason:
         yield _cut(f"could not be tested: {record.reason}", 600)
@@ -55,7 +58,7 @@ def _lines(
     for run, label in runs:
         error = run.error or run.teardown_error if run is not None else None
         if error is not None:
-            yield from _root(error, label)
+            yield from _root(error, label, folder)
     if record.mutation is not None:
         yield "mutation:"
         for edit in record.mutation.edits:
@@ -82,27 +85,30 @@ def _first_difference(record: IterationRecord, limit: float) -> Iterator[str]:
         yield line + ("" if over is None else f"; at the limit of {limit:g} from step {over} on")
 
 
-def _root(error: RunError, label: str) -> Iterator[str]:
+def _root(error: RunError, label: str, folder: Path) -> Iterator[str]:
     place = [f"rank {error.rank}"] if error.rank is not None else []
     if error.line_number and error.log:
         place.append(f"line {error.line_number} of {Path(error.log).name}")
     late = " while shutting down" if error.phase == "teardown" else ""
     where = f" ({', '.join(place)})" if place else ""
     yield f"{label} root error{late}{where}:"
-    around = _around(error)
+    around = _around(error, folder)
     yield from around or [f"> {_cut(error.line or error.message)}"]
     for line in error.chain[:MOST_NOTES]:
         yield f"  then: {_cut(line)}"
 
 
-def _around(error: RunError) -> list[str]:
+def _around(error: RunError, folder: Path) -> list[str]:
     """Return the root line in its log with its neighbours; nothing where the log is gone."""
     if not (error.line_number and error.log):
         return []
+    log = Path(error.log)
+    if not log.exists():  # the campaign was moved
+        log = next(folder.glob(f"*/{glob.escape(log.name)}"), log)
     first = max(error.line_number - BEFORE, 1)
     try:
-        with Path(error.log).open(encoding="utf-8", errors="replace") as log:
-            lines = list(islice(log, first - 1, error.line_number + AFTER))
+        with log.open(encoding="utf-8", errors="replace") as stream:
+            lines = list(islice(stream, first - 1, error.line_number + AFTER))
     except OSError:
         return []
     return [

@@ -7,8 +7,7 @@ its iteration, so that it is the same with xdist, after a resumption and over a 
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from pytest_lmsv import data, session
-from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.files import write_whole
 from pytest_lmsv.judge.classes import problem_classes
@@ -50,8 +48,7 @@ class Page:
         self._page = page
         self._pictures = campaign.folder / "analysis" / "assets"
         self._rewritten = bool(config.getini("generate_report_on_test"))
-        words = ["pytest", *map(str, config.invocation_params.args)]
-        self._session = overview.Session(campaign, shlex.join(words), {})
+        self._session = overview.Session(campaign)
         self._columns: set[str] = set(row.ALWAYS)
         self._foreign = False
         self._prefix: list[str] = []
@@ -60,8 +57,7 @@ class Page:
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_report_title(self, report: Any) -> None:
         campaign = self._session.campaign
-        stored = data.read_json(campaign.folder / "campaign.json")
-        self._session.versions = stored.get("versions", {})
+        self._session.stored = data.read_json(campaign.folder / "campaign.json")
         report.title = f"{', '.join(campaign.models)}: {' against '.join(campaign.labels)}"
         # pytest-html shows what the environment variables of a CI say as markup.
         report.set_data("environment", escaped(report.data["environment"]))
@@ -102,11 +98,11 @@ class Page:
         outcome = outcome_of(report)
         outcomes = self._session.outcomes
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        folder = Path(values["lmsv.folder"]) if "lmsv.folder" in values else None
-        record = self._stored(folder) if folder is not None else None
-        if folder is None or record is None:
-            self._foreign = self._foreign or folder is None
+        record = self._stored(values)
+        if record is None:
+            self._foreign = self._foreign or "lmsv.model" not in values
             return
+        folder = Path(values["lmsv.folder"])
         self._columns |= {
             name for name in row.VERDICT_COLUMNS if values.get(f"lmsv.{name}") in ("OK", "NG")
         }
@@ -118,20 +114,22 @@ class Page:
             for cell in shown
         ]
         judgement = Judgement(campaign, record, ())
-        text = details.text(record, campaign.labels, limit, judgement.repeat())
+        text = details.text(record, campaign.labels, limit, judgement.repeat(), folder)
         self._details = details.html(self._picture(record, limit), text, remains(report))
         self._session.records.append(overview.slim(record))
         if self._rewritten:
             self._write_overview()
 
-    def _stored(self, folder: Path) -> IterationRecord | None:
-        try:
-            record = archive.read_iteration(folder)
-        except InputProblem:
+    def _stored(self, values: Mapping[str, str]) -> IterationRecord | None:
+        """Return the finished iteration that a report with the properties *values* is of."""
+        if "lmsv.iteration" not in values:
             return None
-        if record is None or record.status != "DONE":
-            return record
-        return self._session.campaign.judged(record)
+        try:
+            return self._session.campaign.record(
+                values["lmsv.model"], int(values["lmsv.iteration"])
+            )
+        except InputProblem:  # its damage is what the test itself says
+            return None
 
     def _picture(self, record: IterationRecord, limit: float) -> str | None:
         """Write the picture of *record* and return its address in the page."""

@@ -32,8 +32,8 @@ class Session:
     """What the report has been told so far."""
 
     campaign: Campaign
-    command: str
-    versions: Mapping[str, Any]
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    """campaign.json: versions and command are those of the campaign, not of its analysis."""
     wanted: int = 0
     """Tests that were collected."""
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -128,16 +128,16 @@ def _what_ran(session: Session) -> str:
 
 def _facts(session: Session) -> Iterator[tuple[str, str]]:
     campaign = session.campaign
-    settings = campaign.settings
+    settings, versions = campaign.settings, session.stored.get("versions", {})
     yield "Models", ", ".join(campaign.models)
     yield "Sides", f"{campaign.labels[0]} (baseline) against {campaign.labels[1]}"
     for stack in dict.fromkeys(settings.sides):
-        yield f"Stack {stack.upper()}", _versions(session.versions.get(stack))
+        yield f"Stack {stack.upper()}", _versions(versions.get(stack))
     stand_in = ": small networks; mindtorch stands in for msadapter"
     yield "Device", f"{settings.device}{stand_in if settings.device == 'cpu' else ''}"
     runs = (run for r in session.records for run in (r.baseline_run, r.compare_run) if run)
     yield "Nodes", ", ".join(map(str, sorted({run.nodes for run in runs}))) or "none ran"
-    yield "Host", f"{session.versions.get('host', '?')}, Python {session.versions.get('python')}"
+    yield "Host", f"{versions.get('host', '?')}, Python {versions.get('python')}"
     yield "Seed", str(settings.seed)
     yield "Steps", str(settings.steps)
     yield "Edits of a mutation", str(settings.mutations)
@@ -152,7 +152,7 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
             if changes:
                 yield f"Only on {stack.upper()}, {spec.name}", json.dumps(changes, default=dict)
     yield "Folder", str(campaign.folder)
-    yield "Command", session.command
+    yield "Command", str(session.stored.get("command", ""))
 
 
 def _versions(found: Any) -> str:

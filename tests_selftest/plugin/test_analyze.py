@@ -16,7 +16,7 @@ from tests_selftest.plugin.test_known_bugs import CRASH
 
 TIMES = (
     r'"timestamp": "[^"]*"|time="[\d.]+"|timestamp="[^"]*"|hostname="[^"]*"'
-    r"|generated [^.]*\.|\b\d\d:\d\d:\d\d\b|took \d+ ms|\d+ ms\b|Report generated on [^<]*"
+    r"|generated [^.]*\.|\b\d\d:\d\d:\d\d\b|took [\d:]+( ms)?|\d+ ms\b|Report generated on [^<]*"
 )
 
 
