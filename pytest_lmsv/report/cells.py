@@ -11,16 +11,20 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from pytest_lmsv.campaign.place import Place
+from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.report.properties import DIFFERENCE
 
-VERDICT_COLUMNS = tuple(DIFFERENCE)
+FIGURE = {**DIFFERENCE, "drift": "ratio"}
+"""Of each verdict with a column, the property that holds its figure."""
+VERDICT_COLUMNS = tuple(FIGURE)
 ALWAYS = ("accuracy", "memory", "performance")
 """The verdicts that every report has a column of; others only where a row has one."""
 LONGEST = 300
@@ -32,14 +36,14 @@ def texts(report: pytest.TestReport) -> dict[str, str]:
     return {name: str(value) for name, value in getattr(report, "user_properties", ())}
 
 
-def header_cells() -> list[str]:
+def header_cells(verdicts: Iterable[str] = VERDICT_COLUMNS) -> list[str]:
     """Return the header of our columns."""
-    verdicts = [_header(f"lmsv_{name}", name.capitalize()) for name in VERDICT_COLUMNS]
+    columns = [_header(f"lmsv_{name}", name.capitalize()) for name in verdicts]
     return [
         _header("lmsv_model", "Model"),
         _header("lmsv_iteration", "Iteration"),
         "<th>Mutation</th>",
-        *verdicts,
+        *columns,
         "<th>Finding</th>",
     ]
 
@@ -49,22 +53,28 @@ def _header(name: str, text: str) -> str:
     return f'<th class="sortable" data-column-type="{name}">{text}</th>'
 
 
-def row_cells(values: Mapping[str, str]) -> list[str]:
-    """Return our cells for a report with the properties *values*; empty ones where it has none."""
+def row_cells(
+    test_id: str, values: Mapping[str, str], verdicts: Iterable[str] = VERDICT_COLUMNS
+) -> list[str]:
+    """Return our cells for a report with the properties *values*; empty ones where it has none.
+
+    The first takes the place of pytest-html's own, whose text becomes the name of the row.
+    """
     model, number = values.get("lmsv.model", ""), values.get("lmsv.iteration", "")
     name = anchor(model, number) if number else ""
-    link = f"<!--{number.zfill(6)}--><a id={name} href=#{name}>{escape(number)}</a>"
+    link = f"<!--{number.zfill(6)}--><a href=#{name}>{escape(number)}</a>"
     edits = values.get("lmsv.mutation", "")
     cells = [
+        f"<td class=col-testId>{name or escape(test_id)}</td>",
         f"<td class=col-lmsv_model>{escape(model)}</td>",
         f"<td class=col-lmsv_iteration>{link if number else ''}</td>",
         f"<td class=col-lmsv_mutation>{'<br>'.join(map(_text, edits.split('; ')))}</td>",
     ]
-    for verdict in VERDICT_COLUMNS:
+    for verdict in verdicts:
         text = verdict_cell(values, verdict)
         kind = text.split(" ")[0].replace("N/A", "NA").lower()
         mark = f" data-verdict={quote(kind)}" if kind else ""
-        key = sort_key(values.get(f"lmsv.{verdict}.{DIFFERENCE[verdict]}", ""), kind)
+        key = sort_key(values.get(f"lmsv.{verdict}.{FIGURE[verdict]}", ""), kind)
         cells.append(f"<td class=col-lmsv_{verdict}{mark}>{key}{escape(text)}</td>")
     cells.append(f"<td class=col-lmsv_finding>{_text(values.get('lmsv.finding', ''))}</td>")
     return cells
@@ -82,29 +92,25 @@ def _text(value: str) -> str:
 def sort_key(difference: str, kind: str) -> str:
     """Return a comment that sorts, as text, as the number *difference* does.
 
-    An NG without a figure (a NaN loss) comes after every number, a missing verdict before all.
+    An NG without a figure (a NaN loss) comes after every number, an N/A after that.
     """
-    if not kind:
-        return ""
-    if not difference:
-        return "<!--z-->" if kind == "ng" else "<!---->"
-    value = float(difference)
+    value = float(difference or "nan")
     if math.isnan(value):
-        return "<!--z-->"
+        return "<!--z-->" if kind == "ng" else ""
     (bits,) = struct.unpack(">Q", struct.pack(">d", value))
     # Of doubles the bits sort as the numbers do, once the sign is turned (IEEE 754).
     bits ^= (1 << 64) - 1 if bits >> 63 else 1 << 63
-    return f"<!--{bits >> 24:010x}-->"
+    return f"<!--{bits >> 32:08x}-->"
 
 
 def verdict_cell(values: Mapping[str, str], name: str) -> str:
     """Return a verdict in Task6's words, as ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``."""
     result = values.get(f"lmsv.{name}", "")
-    difference = values.get(f"lmsv.{name}.{DIFFERENCE[name]}", "")
+    difference = values.get(f"lmsv.{name}.{FIGURE[name]}", "")
     if not difference:
         return result
-    if DIFFERENCE[name] == "ratio":
-        return f"{result} ({float(difference):.2g} x limit)"
+    if name == "drift":
+        return f"{result} ({float(difference):.3g} x limit)"
     if name == "output" and values.get("lmsv.output.unit") == "tokens":
         return f"{result} (diff={float(difference):.0f} tokens)"
     if name in ("accuracy", "output"):
@@ -117,16 +123,14 @@ def relative_url(target: Path, page: Path) -> str:
     return quote(os.path.relpath(target, page.parent), safe="/")
 
 
-def links(folder: Path, page: Path) -> Iterator[str]:
-    """Yield links to what is stored of the iteration in *folder*: nothing of it is embedded."""
-    found = [(f"{path.stem.split('_verify')[0].upper().replace('_', '-')} log", path)
-             for path in sorted((folder / "runtime_logs").glob("*_verify_iter*.log"))]  # fmt: skip
+def links(place: Place, sides: Iterable[Side], page: Path) -> Iterator[str]:
+    """Yield links to what is stored of the iteration in *place*: nothing of it is embedded."""
+    found = [(f"{side.label} log", place.log(side)) for side in sides]
     found += [
-        ("mutation", folder / "mutation.json"),
-        ("documents", folder / "artifacts" / "mutation_inputs" / "mutation_config.json"),
+        ("documents", place.inputs / "mutation_config.json"),
     ]
-    found += [(path.name, path) for path in sorted((folder / "samples").glob("*/*"))]
-    found += [("report", folder / "report.md"), ("folder", folder)]
+    found += [(path.name, path) for path in sorted((place.folder / "samples").glob("*/*"))]
+    found += [("report", place.folder / "report.md"), ("folder", place.folder)]
     for name, path in found:
         if path.exists():
             yield f"<a href={relative_url(path, page)}>{escape(name)}</a>"

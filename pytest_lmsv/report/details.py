@@ -7,15 +7,17 @@ the picture is a file that the browser reads when the row is opened.
 from __future__ import annotations
 
 import glob
-import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
 
 from pytest_lmsv.judge.findings import applies, long_text
 from pytest_lmsv.records import IterationRecord, RunError, RunRecord
+from pytest_lmsv.report import cells
 from pytest_lmsv.report.plots import differences, losses
+from pytest_lmsv.report.properties import mutation_text
 
 LONGEST = 200
 """Of a line of a log, in characters."""
@@ -26,12 +28,7 @@ MOST_NOTES = 4
 
 def html(picture: str | None, text: str, rest: str) -> str:
     """Return the details as HTML: *picture* is a relative URL, *rest* is markup already."""
-    image = (
-        f"<img loading=lazy alt='loss curves, their relative difference, memory and time' "
-        f"src={picture}>"
-        if picture
-        else ""
-    )
+    image = f"<img loading=lazy alt='losses, memory, time' src={picture}>" if picture else ""
     return f"<div class=lmsv-details>{image}<div class=lmsv-text>{escape(text)}{rest}</div></div>"
 
 
@@ -49,25 +46,25 @@ def _lines(
         yield _cut(f"could not be tested: {record.reason}", 600)
     for finding in record.findings:
         yield _cut(finding, 600)
+    failed = any(run is None or run.outcome != "ok" for run in sides(record))
     for verdict in record.verdicts:
         said = long_text(verdict, labels)
-        if applies(verdict) and said not in record.findings:
+        told = said in record.findings or (failed and verdict.result == "N/A")
+        if applies(verdict) and not told:
             yield _cut(said)
     yield from _first_difference(record, limit)
-    runs = tuple(zip((record.baseline_run, record.compare_run), labels, strict=True))
+    runs = tuple(zip(sides(record), labels, strict=True))
     for run, label in runs:
         error = run.error or run.teardown_error if run is not None else None
         if error is not None:
             yield from _root(error, label, folder)
-    if record.mutation is not None:
+    edits = mutation_text(record)
+    if len(edits) > cells.LONGEST:  # else the row shows them whole
         yield "mutation:"
-        for edit in record.mutation.edits:
-            yield _cut(f"  {edit.path}: {json.dumps(edit.old)} -> {json.dumps(edit.new)}")
+        yield from (f"  {_cut(edit, 600)}" for edit in edits.split("; "))
     for attempt in record.attempts:
         yield _cut(f"before it, attempt {attempt.number} was {attempt.verdict}: {attempt.reason}")
-    for run, label in runs:
-        if run is not None:
-            yield from _about(run, label)
+    yield from _about([(run, label) for run, label in runs if run is not None])
     if record.mutation is not None:
         yield f"repeat: {repeat}"
 
@@ -80,9 +77,19 @@ def _first_difference(record: IterationRecord, limit: float) -> Iterator[str]:
     if differing:
         step, by = differing[0]
         worst, most = max(differing, key=lambda pair: pair[1])
-        line = f"losses: first differ in step {step}, by {by:.2e}; most in step {worst}: {most:.2e}"
+        line = f"losses: first differ in step {step}, by {_size(by)}"
+        line += f"; most in step {worst}: {_size(most)}" if worst != step else ""
         over = next((step for step, by in differing if by >= limit), None)
         yield line + ("" if over is None else f"; at the limit of {limit:g} from step {over} on")
+
+
+def _size(difference: float) -> str:
+    return "a number that is none" if math.isinf(difference) else f"{difference:.2e}"
+
+
+def sides(record: IterationRecord) -> tuple[RunRecord | None, RunRecord | None]:
+    """Return the two runs of *record*."""
+    return record.baseline_run, record.compare_run
 
 
 def _root(error: RunError, label: str, folder: Path) -> Iterator[str]:
@@ -117,11 +124,21 @@ def _around(error: RunError, folder: Path) -> list[str]:
     ]
 
 
-def _about(run: RunRecord, label: str) -> Iterator[str]:
-    sources = ", ".join(f"{name}: {source}" for name, source in run.metrics.sources.items())
-    yield _cut(f"{label} ran {run.seconds:.1f} s" + (f" ({sources})" if sources else ""))
-    for note in run.notes[:MOST_NOTES]:
-        yield _cut(f"{label} note: {note.text}")
+def _about(runs: Sequence[tuple[RunRecord, str]]) -> Iterator[str]:
+    if runs:
+        yield "ran: " + ", ".join(f"{label} {run.seconds:.1f} s" for run, label in runs)
+    said = {
+        label: ", ".join(f"{name}: {source}" for name, source in run.metrics.sources.items())
+        for run, label in runs
+    }
+    if len(set(said.values())) == 1:
+        said = {"both": next(iter(said.values()))}
+    for label, sources in said.items():
+        if sources:
+            yield _cut(f"figures of {label}: {sources}")
+    for run, label in runs:
+        for note in run.notes[:MOST_NOTES]:
+            yield _cut(f"{label} note: {note.text}")
 
 
 def _cut(line: str, longest: int = LONGEST) -> str:

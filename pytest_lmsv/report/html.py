@@ -7,7 +7,7 @@ its iteration, so that it is the same with xdist, after a resumption and over a 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 from pytest_lmsv import data, session
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.files import write_whole
 from pytest_lmsv.judge.classes import problem_classes
 from pytest_lmsv.problems import InputProblem
@@ -49,7 +50,9 @@ class Page:
         self._pictures = campaign.folder / "analysis" / "assets"
         self._rewritten = bool(config.getini("generate_report_on_test"))
         self._session = overview.Session(campaign)
-        self._columns: set[str] = set(row.ALWAYS)
+        infers = any(spec.kind == "inference" for spec in campaign.models.values())
+        self._columns = [n for n in row.VERDICT_COLUMNS if n != "output" or infers]
+        self._used: set[str] = set(row.ALWAYS)
         self._foreign = False
         self._prefix: list[str] = []
         self._details = ""
@@ -67,15 +70,14 @@ class Page:
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         cells[:] = [cell for cell in cells if '"duration"' not in cell]
-        cells[2:2] = row.header_cells()
+        cells[2:2] = row.header_cells(self._columns)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
         self._details = ""
         shown = [cell for cell in cells if "col-duration" not in cell]
-        shown[1] = f"<td class=col-testId>{escape(report.nodeid)}</td>"
         values = row.texts(report)
-        shown[2:2] = row.row_cells(values)
+        shown[1:2] = row.row_cells(report.nodeid, values, self._columns)
         if has_row(report):
             self._take(report, values, shown)
         cells[:] = shown
@@ -103,19 +105,18 @@ class Page:
             self._foreign = self._foreign or "lmsv.model" not in values
             return
         folder = Path(values["lmsv.folder"])
-        self._columns |= {
-            name for name in row.VERDICT_COLUMNS if values.get(f"lmsv.{name}") in ("OK", "NG")
-        }
+        self._used |= {name for name in self._columns if values.get(f"lmsv.{name}") in ("OK", "NG")}
         campaign = self._session.campaign
         limit = campaign.settings.loss_tolerance
-        links = " ".join(row.links(folder, self._page))
+        place = Place(folder, f"iter{record.iteration}")
+        links = " ".join(row.links(place, campaign.sides, self._page))
         shown[:] = [
             cell.replace("</td>", f"{links}</td>") if "col-links" in cell else cell
             for cell in shown
         ]
         judgement = Judgement(campaign, record, ())
         text = details.text(record, campaign.labels, limit, judgement.repeat(), folder)
-        self._details = details.html(self._picture(record, limit), text, remains(report))
+        self._details = details.html(self._picture(record, limit), text, remains(report, record))
         self._session.records.append(overview.slim(record))
         if self._rewritten:
             self._write_overview()
@@ -153,20 +154,20 @@ class Page:
         script = SCRIPT.read_text("utf-8")
         self._prefix[:] = [
             VIEWPORT,
-            f"<style>{column_style(self._columns, self._foreign)}</style>",
+            f"<style>{column_style(self._columns, self._used, self._foreign)}</style>",
             overview.html(self._session, classes),
             f"<script>{script}</script>",
         ]
 
 
-def column_style(columns: Iterable[str], foreign: bool) -> str:
+def column_style(columns: Sequence[str], used: Container[str], foreign: bool) -> str:
     """Return the rules that hide the columns no row needs, and that label cells on a phone."""
-    hidden = [f"lmsv_{name}" for name in row.VERDICT_COLUMNS if name not in columns]
+    hidden = [f"lmsv_{name}" for name in columns if name not in used]
     hidden += [] if foreign else ["testId"]
     rules = [
         f".col-{name},th[data-column-type={name}]{{display:none!important}}" for name in hidden
     ]
-    labels = [f'.col-lmsv_{n}::before{{content:"{n} "}}' for n in row.VERDICT_COLUMNS]
+    labels = [f'.col-lmsv_{name}::before{{content:"{name} "}}' for name in columns]
     return f"{''.join(rules)}@media(max-width:700px){{{''.join(labels)}}}"
 
 
@@ -184,10 +185,11 @@ def outcome_of(report: pytest.TestReport) -> str:
     return report.outcome
 
 
-def remains(report: pytest.TestReport) -> str:
+def remains(report: pytest.TestReport, record: IterationRecord) -> str:
     """Return what pytest itself says and our details do not: markup, escaped."""
     said = report.longreprtext
-    if "\nrepeat: pytest" in said:  # a finding: its lines are in the details
+    # A finding and why nothing could be tested are in the details.
+    if "\nrepeat: pytest" in said or said.strip() == record.reason.strip():
         said = ""
     sections: Sequence[tuple[str, str]] = report.sections
     parts = [f"\n\n{said}"] if said else []

@@ -128,7 +128,7 @@ def _difference_panel(found: Sequence[tuple[int, float]], limit: float, top: int
         y = _y(math.log10(limit), low, high, top, bottom)
         yield (
             f'<path d="M{LEFT} {y:.1f}H{RIGHT}" stroke="{GREY}" stroke-dasharray="2 3"/>'
-            f'<text x="{RIGHT}" y="{y - 3:.1f}" text-anchor="end" fill="{GREY}">limit '
+            f'<text x="{LEFT + 6}" y="{y - 4:.1f}" fill="{GREY}">limit '
             f"{100 * limit:.3g} %</text>"
         )
     if not found:
@@ -141,7 +141,7 @@ def _difference_panel(found: Sequence[tuple[int, float]], limit: float, top: int
     ]
     yield _curve(points, 2)
     if not positive and all(d == 0 for _, d in found):
-        yield f'<text x="{LEFT + 8}" y="{bottom - 8}">equal in every step</text>'
+        yield f'<text x="{LEFT + 8}" y="{bottom - 18}">equal in every step</text>'
 
 
 def _bars(

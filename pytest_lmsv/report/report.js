@@ -10,7 +10,6 @@
 
   const bodies = () => document.querySelectorAll('#results-table > tbody')
   const number = (body) => body.querySelector('.collapsible')?.dataset.id
-  const link = (body) => '#' + (body.querySelector('.col-lmsv_iteration a')?.id ?? '')
 
   const open = (body, wanted) => {
     body.querySelector('.extras-row')?.classList.toggle('hidden', !wanted)
@@ -19,7 +18,7 @@
 
   const apply = () => {
     for (const body of bodies()) {
-      body.hidden = shown !== null && !shown.has(link(body))
+      body.hidden = shown !== null && !shown.has('#' + body.id)
       const wanted = opened.get(number(body))
       if (wanted !== undefined) open(body, wanted)
     }
@@ -41,7 +40,7 @@
   }
 
   const jump = () => {
-    const body = document.getElementById(location.hash.slice(1))?.closest('tbody')
+    const body = document.getElementById(location.hash.slice(1))?.closest('#results-table > tbody')
     if (!body) return
     if (body.hidden) choose(null)
     opened.set(number(body), true)

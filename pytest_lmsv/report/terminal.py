@@ -130,7 +130,7 @@ def test_line(report: pytest.TestReport) -> str:
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
     idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
-    names = (name for name in VERDICT_COLUMNS if name != idle)
+    names = (n for n in VERDICT_COLUMNS if n != idle and values.get(f"lmsv.{n}"))
     verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 
