@@ -17,7 +17,6 @@ import pytest
 from pytest_lmsv import data, session
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import Place
-from pytest_lmsv.files import write_whole
 from pytest_lmsv.judge.classes import problem_classes
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import IterationRecord
@@ -138,7 +137,9 @@ class Page:
             return None
         path = self._pictures / f"{row.anchor(record.model, record.iteration)}.svg"
         try:
-            write_whole(path, plots.draw(record, self._session.campaign.labels, limit))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Not synced to the disk, which takes longer than all else: it can be drawn again.
+            path.write_text(plots.draw(record, self._session.campaign.labels, limit), "utf-8")
         except OSError:  # a full disk costs the picture, not the report
             return None
         return row.relative_url(path, self._page)

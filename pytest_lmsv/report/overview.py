@@ -72,7 +72,7 @@ def _ending(session: Session) -> str:
         for name, text in OUTCOMES.items()
         if session.outcomes.get(name)
     ]
-    open_ = "" if done >= session.wanted else f" of {session.wanted}: the others did not run"
+    open_ = "" if done >= session.wanted else f" of {session.wanted} ended, the others did not"
     labels = session.campaign.labels
     counts = [
         f"<li>{escape(model)}: "
@@ -81,7 +81,8 @@ def _ending(session: Session) -> str:
     ]
     return (
         f"<div class=lmsv-ending data-bad={int(bool(bad) or done < session.wanted)}>"
-        f"<p>{done} iterations{open_}: {', '.join(parts) or 'none ended'}</p>"
+        f"<p>{done} {'test' if done == 1 else 'tests'}{open_}{': ' if parts else ''}"
+        f"{', '.join(parts)}</p>"
         f"<ul>{''.join(counts)}</ul></div>"
     )
 

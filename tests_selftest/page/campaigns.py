@@ -26,6 +26,8 @@ VERSIONS = {
     "msa": {"mindspore": "2.7.1", "mindnlp": "0.5.1", "numpy": "1.26.4"},
 }
 NAN = float("nan")
+SCRIPT = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
+"""Markup that would run where it is not escaped."""
 
 
 def store(root: Path, folder: Path, records: Iterable[IterationRecord]) -> None:
@@ -61,6 +63,8 @@ def _store(campaign: Campaign, record: IterationRecord) -> None:
     record = replace(record, baseline_run=runs[0], compare_run=runs[1])
     if record.mutation is not None:
         archive.write_mutation(folder, record.mutation)
+        if record.iteration == 1:
+            write_whole(folder / "samples" / "pta" / "<b>frame & 1.txt", "a sample")
         documents = {edit.path: edit.new for edit in record.mutation.edits}
         write_json(place.inputs / "mutation_config.json", documents)
     archive.write_iteration(folder, record)
@@ -99,8 +103,8 @@ def fine(
     return iteration(
         number,
         edits=edits,
-        pta=figures("pta", curve(number), 850.25, 120.0),
-        msa=figures("msa", curve(number, factor), 850.25 + memory, 120.0 + ms),
+        pta=figures("pta", curve(number), 36562.25, 120.0),
+        msa=figures("msa", curve(number, factor), 36562.25 + memory, 120.0 + ms),
     )
 
 
@@ -111,21 +115,18 @@ def failed(
     line = f"RuntimeError: {message}"
     error = RunError("RuntimeError", message, category, 3, line, known_bug=known_bug)
     record = fine(number)
-    run = figures("msa", curve(number)[:2], 840.0, 118.0, error)
+    run = figures("msa", curve(number)[:2], 36552.0, 118.0, error)
     assert record.mutation is not None
     return iteration(number, edits=record.mutation.edits, pta=record.baseline_run, msa=run)
 
 
 def mixed() -> list[IterationRecord]:
     """Twelve iterations with every kind of end; what they say holds markup that would run."""
-    script = (
-        "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
-    )
     nan = iteration(
         5,
-        pta=figures("pta", curve(5), 850.25, 120.0),
-        msa=figures("msa", [*curve(5)[:3], NAN, NAN], 830.0, 118.0),
-        edits=(Edit("/args/clip-grad", 1.0, f"0'{script}"), Edit("/model/width", 1, 4)),
+        pta=figures("pta", curve(5), 36562.25, 120.0),
+        msa=figures("msa", [*curve(5)[:3], NAN, NAN], 36542.0, 118.0),
+        edits=(Edit("/args/clip-grad", 1.0, f"0'{SCRIPT}"), Edit("/model/width", 1, 4)),
         discarded=("invalid", "no effect"),
     )
     return [
@@ -134,10 +135,10 @@ def mixed() -> list[IterationRecord]:
         fine(3, 1.0649),
         fine(4, 1.002, memory=-10.0, ms=1198.4),
         nan,
-        failed(6, f"Sync stream failed: {script}", "device_exception"),
+        failed(6, f"Sync stream failed: {SCRIPT}", "device_exception"),
         failed(7, "The dims cannot be larger than 8 dimensions", "aclnn_param", "toy-ez1001"),
         fine(8, 1.0, memory=163.25, ms=12.5),
-        untested(9, f"MSA could not run: no space left {script}"),
+        untested(9, f"MSA could not run: no space left {SCRIPT}"),
         fine(10, 1.00002),
         fine(11, 1.0),
         failed(12, "Sync stream failed: device 3", "device_exception"),
