@@ -156,7 +156,10 @@ def _lmsv_baseline(
 
     spec = campaign.models[iteration.model]
     if campaign.settings.analyze is not None:
-        found = campaign.record(iteration.model, iteration.number)
+        try:
+            found = campaign.record(iteration.model, iteration.number)
+        except InputProblem as problem:
+            raise Untested(EnvironmentProblem(str(problem))) from None
         if found is None or found.status != "DONE":
             _publish(request, iteration, campaign)
             raise Untested(EnvironmentProblem(found.reason if found else "no result is stored"))

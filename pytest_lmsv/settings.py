@@ -22,7 +22,8 @@ STACKS: Mapping[Compare, tuple[Stack, Stack]] = {
     "pta_pta": ("pta", "pta"),
     "msa_msa": ("msa", "msa"),
 }
-CPU_GATE, NPU_GATE = ("accuracy", "output"), ("accuracy", "memory", "performance")
+CPU_GATE = ("accuracy", "output", "drift")
+NPU_GATE = ("accuracy", "memory", "performance")
 CPU_OUTPUT, NPU_OUTPUT = (1e-5, 100.0), (0.05, 30.0)
 """Limits of a video: relative difference, PSNR in dB. In float32 on cpu two sound stacks stay below
 1e-6, and another GELU is 1e-4 away; bf16 alone is some percent."""
@@ -52,6 +53,9 @@ class Settings:
     time_tolerance: float
     output_tolerance: float
     output_psnr: float
+    noise: int
+    drift_factor: float
+    drift_minima: tuple[str, ...]
     output: Path
     config: Path | None
     cpu_workers: int
@@ -170,9 +174,12 @@ JUDGING = (
     "adapter_fixes",
     "compare",
     "cpu_workers",
+    "drift_factor",
+    "drift_minima",
     "gate",
     "loss_tolerance",
     "memory_tolerance",
+    "noise",
     "output_psnr",
     "output_tolerance",
     "seed",

@@ -22,7 +22,7 @@ def main() -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import stack, weights, workers
+    from cpu import noise, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -64,6 +64,7 @@ def main() -> None:
                 "text": text,
             }
         )
+        noise.measure(lambda number: noise.answer(model, seed, found, number))
     group.close()
 
 

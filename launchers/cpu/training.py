@@ -60,13 +60,15 @@ def train(
     workers: Workers,
     on_start: Callable[[dict[str, Any]], None],
     on_step: Callable[..., None],
+    noise: int = 0,
 ) -> None:
     """Train *network* for *steps* steps.
 
     ``micro_batch(step, first sample, batches, draws)`` makes the inputs of ``loss_of``;
-    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures.
+    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures. *noise*: the
+    number of a noise run, which starts from moved weights; 0 is the run itself.
     """
-    digests = weights.fill(network, seed)
+    digests = weights.fill(network, seed, noise)
     named = [pair for pair in network.named_parameters() if pair[1].requires_grad]
     optimizer = AdamW(configuration, named)
     schedule = Schedule(configuration, steps)

@@ -21,7 +21,8 @@ from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.campaign.weights import check_space
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.files import locked, write_json
-from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge import drift, known_bugs
+from pytest_lmsv.judge.curves import Limits, limits
 from pytest_lmsv.judge.effect import not_reached
 from pytest_lmsv.judge.fairness import unequal_weights
 from pytest_lmsv.judge.findings import Finding, findings, in_gate
@@ -73,6 +74,12 @@ class Campaign:
             settings.output_psnr,
         )
 
+    @property
+    def limits(self) -> Limits:
+        """The limits of the verdict drift."""
+        settings = self.settings
+        return limits(settings.device, settings.drift_factor, settings.drift_minima)
+
     def begin(
         self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
     ) -> None:
@@ -119,6 +126,9 @@ class Campaign:
                     "time_tolerance": self.settings.time_tolerance,
                     "output_tolerance": self.settings.output_tolerance,
                     "output_psnr": self.settings.output_psnr,
+                    "noise": self.settings.noise,
+                    "drift_factor": self.settings.drift_factor,
+                    "drift_minima": self.settings.drift_minima,
                 },
                 "labels": list(self.labels),
                 "spaces": spaces,
@@ -224,7 +234,16 @@ class Campaign:
             self.labels,
             record.samples,
         )
-        record = replace(record, verdicts=found)
+        drifted = drift.of_runs(
+            record.baseline_run,
+            record.compare_run,
+            record.kind,
+            record.samples,
+            self.limits,
+            labels=self.labels,
+            may_lack=self.settings.device == "npu",
+        )
+        record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)
         return replace(
             record,
             findings=tuple(f.text for f in self.findings(record)),

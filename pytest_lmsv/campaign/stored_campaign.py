@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
-from pytest_lmsv.campaign.archive import RECORD
+from pytest_lmsv.campaign.archive import RECORD, stored_numbers
 from pytest_lmsv.problems import InputProblem
 
 FIXED = (
@@ -70,11 +70,7 @@ def read(folder: Path, label: str = "lmsv analyze") -> StoredCampaign:
         versions = dict(value.get("versions", {}))
     except (TypeError, KeyError, ValueError, AttributeError):
         raise InputProblem(f"{path}: holds no campaign; name the folder of a campaign") from None
-    stored = {
-        (entry.parents[1].name, int(entry.parent.name.removeprefix("iter_")))
-        for entry in folder.glob(f"iters/*/iter_*/{RECORD}")
-        if entry.parent.name.removeprefix("iter_").isdigit()
-    }
+    stored = set(stored_numbers(folder))
     models = (*models, *sorted({model for model, _ in stored} - set(models)))
     order = {model: place for place, model in enumerate(models)}
     every = sorted({*iterations, *stored}, key=lambda place: (order.get(place[0], 0), place[1]))

@@ -77,19 +77,40 @@ def problem_classes(
     expected to end with, None: no bug is expected. Classes without an iteration are left out; the
     order is fixed: verdicts, errors, known bugs, discarded mutations, environment.
     """
-    found: dict[str, list[Place]] = {}
+    bugs = expected or _no_bugs
+    found = [
+        ((record.model, record.iteration), named_classes(record, bugs(record.model), labels))
+        for record in records
+    ]
+    return grouped(found, bugs, labels)
+
+
+def grouped(
+    found: Iterable[tuple[Place, Sequence[str]]],
+    expected: Callable[[str], Sequence[KnownBug]] | None = None,
+    labels: tuple[str, str] = ("PTA", "MSA"),
+) -> tuple[ProblemClass, ...]:
+    """Return the classes of iterations whose ids :func:`named_classes` gave."""
+    places: dict[str, list[Place]] = {}
     bugs: dict[str, KnownBug] = {}
-    for record in records:
-        wanted = tuple(expected(record.model)) if expected else ()
-        bugs.update({bug.id: bug for bug in wanted})
-        for name in _classes(record, wanted, labels):
-            found.setdefault(name, []).append((record.model, record.iteration))
+    for place, names in found:
+        if expected is not None and names:
+            bugs.update({bug.id: bug for bug in expected(place[0])})
+        for name in names:
+            places.setdefault(name, []).append(place)
     return tuple(
         ProblemClass(
-            name, *_titles(name, bugs, labels), tuple(dict.fromkeys(found[name])), len(found[name])
+            name,
+            *_titles(name, bugs, labels),
+            tuple(dict.fromkeys(places[name])),
+            len(places[name]),
         )
-        for name in sorted(found, key=_rank)
+        for name in sorted(places, key=_rank)
     )
+
+
+def _no_bugs(model: str) -> Sequence[KnownBug]:
+    return ()
 
 
 def classes_of(
@@ -98,7 +119,7 @@ def classes_of(
     labels: tuple[str, str] = ("PTA", "MSA"),
 ) -> tuple[str, ...]:
     """Return the ids of the classes that *record* alone falls into, each once."""
-    return tuple(sorted(set(_classes(record, expected, labels)), key=_rank))
+    return tuple(sorted(set(named_classes(record, expected, labels)), key=_rank))
 
 
 def findings_of(
@@ -111,9 +132,10 @@ def findings_of(
     return findings(record, record.verdicts, lost, labels)
 
 
-def _classes(
+def named_classes(
     record: IterationRecord, expected: Sequence[KnownBug], labels: tuple[str, str]
 ) -> list[str]:
+    """Return the ids of the classes of *record*; ``invalid`` and ``no_effect`` once an attempt."""
     names = [
         {"invalid": "invalid", "no effect": "no_effect"}.get(a.verdict, "environment")
         for a in record.attempts

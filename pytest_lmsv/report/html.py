@@ -17,7 +17,7 @@ import pytest
 from pytest_lmsv import data, session
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import Place
-from pytest_lmsv.judge.classes import problem_classes
+from pytest_lmsv.campaign.summary import Summary
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report import cells as row
@@ -44,11 +44,11 @@ class Page:
     """The hooks of pytest-html, on the controller."""
 
     def __init__(self, config: pytest.Config, campaign: Campaign, page: Path) -> None:
-        self._config = config
         self._page = page
         self._pictures = campaign.folder / "analysis" / "assets"
         self._rewritten = bool(config.getini("generate_report_on_test"))
         self._session = overview.Session(campaign)
+        self._summary = Summary(campaign, lambda model: session.expected_bugs(config, model))
         infers = any(spec.kind == "inference" for spec in campaign.models.values())
         self._columns = [n for n in row.VERDICT_COLUMNS if n != "output" or infers]
         self._used: set[str] = set(row.ALWAYS)
@@ -116,7 +116,7 @@ class Page:
         judgement = Judgement(campaign, record, ())
         text = details.text(record, campaign.labels, limit, judgement.repeat(), folder)
         self._details = details.html(self._picture(record, limit), text, remains(report, record))
-        self._session.records.append(overview.slim(record))
+        self._summary.add(record)
         if self._rewritten:
             self._write_overview()
 
@@ -146,17 +146,11 @@ class Page:
 
     def _write_overview(self) -> None:
         """Put what is above the table into pytest-html's own list, which it renders from."""
-        campaign = self._session.campaign
-        classes = problem_classes(
-            self._session.records,
-            lambda model: session.expected_bugs(self._config, model),
-            campaign.labels,
-        )
         script = SCRIPT.read_text("utf-8")
         self._prefix[:] = [
             VIEWPORT,
             f"<style>{column_style(self._columns, self._used, self._foreign)}</style>",
-            overview.html(self._session, classes),
+            overview.html(self._session, self._summary),
             f"<script>{script}</script>",
         ]
 

@@ -26,7 +26,7 @@ class Judgement:
     _failed: list[str] = field(default_factory=list)
 
     def verdict(self, name: str) -> Verdict:
-        """Return the verdict called *name*: accuracy, memory, performance or output."""
+        """Return the verdict called *name*: accuracy, memory, performance, output, drift."""
         return next(verdict for verdict in self.record.verdicts if verdict.name == name)
 
     @property
@@ -48,6 +48,11 @@ class Judgement:
     def output(self) -> Verdict:
         """Of what an inference made."""
         return self.verdict("output")
+
+    @property
+    def drift(self) -> Verdict:
+        """Of every step: losses, gradients, and what an inference made."""
+        return self.verdict("drift")
 
     def check(self, name: str, holds: bool) -> None:
         """Remember that *name* does not hold; nothing is raised before :meth:`conclude`."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.summary import Summary
 from pytest_lmsv.judge.classes import ProblemClass
 from pytest_lmsv.judge.counts import count
-from pytest_lmsv.records import IterationRecord, RunRecord
+from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report.cells import anchor
 
 OUTCOMES = {
@@ -37,34 +38,18 @@ class Session:
     wanted: int = 0
     """Tests that were collected."""
     outcomes: dict[str, int] = field(default_factory=dict)
-    records: list[IterationRecord] = field(default_factory=list)
 
 
-def slim(record: IterationRecord) -> IterationRecord:
-    """Return *record* with what counts and classes read of it: no curve, no parameter."""
-    return replace(
-        record, baseline_run=_slim(record.baseline_run), compare_run=_slim(record.compare_run)
-    )
-
-
-def _slim(run: RunRecord | None) -> RunRecord | None:
-    if run is None:
-        return None
-    metrics = replace(run.metrics, losses=run.metrics.losses[-1:], grad_norms=(), step_time_ms=())
-    kept = tuple(replace(c, parameters={}, documents={}) for c in run.completions)
-    return replace(run, metrics=metrics, completions=kept, notes=())
-
-
-def html(session: Session, classes: Sequence[ProblemClass]) -> str:
+def html(session: Session, summary: Summary) -> str:
     """Return the markup above the table; every name and value in it is escaped."""
     return (
-        f"{_ending(session)}<div class=lmsv-overview>"
-        f"<section><h2>Problem classes</h2>{_classes(classes)}</section>"
-        f"<section><h2>What ran</h2>{_what_ran(session)}</section></div>"
+        f"{_ending(session, summary.records)}<div class=lmsv-overview>"
+        f"<section><h2>Problem classes</h2>{_classes(summary.classes)}</section>"
+        f"<section><h2>What ran</h2>{_what_ran(session, summary.records)}</section></div>"
     )
 
 
-def _ending(session: Session) -> str:
+def _ending(session: Session, records: Sequence[IterationRecord]) -> str:
     done = sum(session.outcomes.values())
     bad = sum(session.outcomes.get(name, 0) for name in BAD)
     parts = [
@@ -76,7 +61,7 @@ def _ending(session: Session) -> str:
     labels = session.campaign.labels
     counts = [
         f"<li>{escape(model)}: "
-        f"{escape(count(r for r in session.records if r.model == model).sentence(labels[1]))}</li>"
+        f"{escape(count(r for r in records if r.model == model).sentence(labels[1]))}</li>"
         for model in session.campaign.models
     ]
     return (
@@ -119,15 +104,15 @@ def _links(places: Iterable[tuple[str, int]]) -> str:
     )
 
 
-def _what_ran(session: Session) -> str:
+def _what_ran(session: Session, records: Sequence[IterationRecord]) -> str:
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>"
-        for name, value in _facts(session)
+        for name, value in _facts(session, records)
     )
     return f"<table class=lmsv-facts>{rows}</table>"
 
 
-def _facts(session: Session) -> Iterator[tuple[str, str]]:
+def _facts(session: Session, records: Sequence[IterationRecord]) -> Iterator[tuple[str, str]]:
     campaign = session.campaign
     settings, versions = campaign.settings, session.stored.get("versions", {})
     yield "Models", ", ".join(campaign.models)
@@ -136,7 +121,7 @@ def _facts(session: Session) -> Iterator[tuple[str, str]]:
         yield f"Stack {stack.upper()}", _versions(versions.get(stack))
     stand_in = ": small networks; mindtorch stands in for msadapter"
     yield "Device", f"{settings.device}{stand_in if settings.device == 'cpu' else ''}"
-    runs = (run for r in session.records for run in (r.baseline_run, r.compare_run) if run)
+    runs = (run for r in records for run in (r.baseline_run, r.compare_run) if run)
     yield "Nodes", ", ".join(map(str, sorted({run.nodes for run in runs}))) or "none ran"
     yield "Host", f"{versions.get('host', '?')}, Python {versions.get('python')}"
     yield "Seed", str(settings.seed)

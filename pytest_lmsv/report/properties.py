@@ -49,7 +49,21 @@ def _figures(record: IterationRecord) -> list[tuple[str, str]]:
     values.append(("lmsv.kind", record.kind))
     made = by_name.get("output")
     values.append(("lmsv.output.unit", made.unit if made else ""))
-    return values
+    return values + _drift(record, by_name.get("drift"))
+
+
+def _drift(record: IterationRecord, verdict: Verdict | None) -> list[tuple[str, str]]:
+    """Return the properties of the verdict drift: where it is first seen, and how much."""
+    found = record.drift
+    figures = {
+        "": verdict.result if verdict else "N/A",
+        ".ratio": "" if found is None or found.ratio is None else f"{found.ratio:.3g}",
+        ".step": str(found.step) if found and found.step is not None else "",
+        ".quantity": found.quantity if found else "",
+        ".gradient": found.gradient if found else "",
+        ".reason": found.reason if found else "",
+    }
+    return [(f"lmsv.drift{name}", text) for name, text in figures.items()]
 
 
 def mutation_text(record: IterationRecord) -> str:

@@ -15,8 +15,8 @@ from tests_selftest.plugin.conftest import Toy, properties
 from tests_selftest.plugin.test_known_bugs import CRASH
 
 TIMES = (
-    r'"timestamp": "[^"]*"|time="[\d.]+"|timestamp="[^"]*"|hostname="[^"]*"'
-    r"|generated [^.]*\.|\b\d\d:\d\d:\d\d\b|took [\d:]+( ms)?|\d+ ms\b|Report generated on [^<]*"
+    r'"timestamp": "[^"]*"|Report generated on [^<]*|\d+ tests? (?:took [^<]*)?\.?</p>'
+    r"|col-duration[^<]*|duration&#34;: &#34;[^&]*|\b\d\d:\d\d:\d\d\b"
 )
 
 
