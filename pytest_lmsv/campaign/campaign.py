@@ -83,8 +83,10 @@ class Campaign:
         settings = self.settings
         return limits(settings.device, settings.drift_factor, settings.drift_minima)
 
-    def begin(self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]]) -> None:
-        """Write campaign.json; *numbers* are the iterations that are to run.
+    def begin(
+        self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
+    ) -> None:
+        """Write campaign.json; *numbers* are the iterations that are to run, *command* asked so.
 
         With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
         first setting that differs.
@@ -115,6 +117,7 @@ class Campaign:
                         "mutation space now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
+            command = stored.get("command") or command
             numbers = stored_campaign.read(self.folder).merged(numbers)
         write_json(
             path,
@@ -139,6 +142,7 @@ class Campaign:
                 "spaces": spaces,
                 "versions": versions,
                 "nodes": list(self.nodes),
+                "command": command,
             },
         )
 

@@ -12,7 +12,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
+from pytest_lmsv.report.cells import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import Live
 from pytest_lmsv.report.markdown import fails_only
 from pytest_lmsv.report.reports import Reports
@@ -159,7 +159,7 @@ def test_line(report: pytest.TestReport) -> str:
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
     idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
-    names = (name for name in VERDICT_COLUMNS if name != idle)
+    names = (n for n in VERDICT_COLUMNS if n != idle and values.get(f"lmsv.{n}"))
     verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 
