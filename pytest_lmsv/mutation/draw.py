@@ -2,7 +2,8 @@
 
 Strategies are built from ``sampled_from`` alone and decoded by ``fuzz_one_input`` from bytes that
 only (model, seed, iteration, attempt) decide: no database, profile, ``--hypothesis-seed`` or
-imported module has a say, and no draw needs the ones before it.
+imported module has a say. Draws of a campaign prefer what was not drawn before them (usage.py).
+No draw needs the runs of the ones before it: what these are is computed, not looked up.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_lmsv.mutation import pointer
 from pytest_lmsv.mutation.choices import Choices
-from pytest_lmsv.mutation.space import Key, Space
+from pytest_lmsv.mutation.space import DRAWING, Key, Space
+from pytest_lmsv.mutation.usage import Name, Option, Usage, names
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Device, Documents, Edit, Mutation
 
@@ -26,7 +30,9 @@ if TYPE_CHECKING:
     from pytest_lmsv.catalog import ModelSpec
 
 _TRIES = 64
-_COMPARED = 1000
+_PREFERRING = 32
+"""Tries that prefer what was not drawn yet; where all repeat a mutation, the rest are free."""
+_COMPARED = 2000
 """Iterations up to here are compared with the ones before them."""
 _REMEMBERED = 4096
 
@@ -52,7 +58,8 @@ def mutations(
         places = catalog.default_folders() if folders is None else folders
         model = catalog.find(catalog.load(places), model)
     space = model.space(device)
-    strategy, drawn_by = _strategy(space, count, base, only_fitting_checkpoint)
+    strategy = _strategy(space, count, base, only_fitting_checkpoint, _Preference())
+    drawn_by = _drawn_by(space)
     return strategy.map(lambda edits: Mutation(space.model, 0, 0, 0, edits, drawn_by))
 
 
@@ -86,13 +93,20 @@ def draw(
     return Mutation(spec.name, iteration, attempt, seed, edits, series.drawn_by)
 
 
+@dataclass
+class _Preference:
+    """What the draws of a strategy prefer now; None: nothing, all that is valid is as likely."""
+
+    usage: Usage | None = None
+
+
 class _Series:
     """All draws of one campaign and model. A draw differs from those before it where it can.
 
-    Before it are the first attempts of earlier iterations (none for a chain, where they started
-    from other documents) and the earlier attempts of its own iteration. They cost a fraction of a
-    millisecond each and depend on nothing but their number, so that a draw still does not need
-    what was drawn before it.
+    Before it are the first attempts of earlier iterations (for a chain, where they started from
+    other documents, instead what the documents show of them) and the earlier attempts of its own
+    iteration. They cost half a millisecond each and depend on nothing but their number, so that a
+    draw still does not need how the runs before it ended.
     """
 
     def __init__(
@@ -104,43 +118,73 @@ class _Series:
         only_fitting_checkpoint: bool,
         base: Documents | None = None,
     ) -> None:
-        strategy, self.drawn_by = _strategy(space, count, base, only_fitting_checkpoint)
-        self._decode = _decoder(strategy)
+        self._preference = _Preference()
+        self._decode = _decoder(
+            _strategy(space, count, base, only_fitting_checkpoint, self._preference)
+        )
+        self.drawn_by = _drawn_by(space)
+        self._keys = space.drawn(only_fitting_checkpoint=only_fitting_checkpoint)
         self._model, self._space, self._seed, self._count = model, space, seed, count
         self._firsts: list[tuple[Edit, ...]] = []
-        self._names: list[_Name] = []  # of the firsts
-        self._compared = 0 if base is not None else _COMPARED
+        self._names: list[_Names] = []  # of the firsts
+        self._distinct: set[_Names] = set()
+        self._used = Usage(self._keys)  # by the firsts
+        self._chained = base is not None
+        self._compared = 0 if self._chained else _COMPARED
+        self._moved: _Names = ()
+        if base is not None:
+            away = _moved(self._keys, base, space.documents)
+            self._moved = tuple((path, pointer.canonical(value)) for path, value in away.items())
 
     def edits(self, iteration: int, attempt: int) -> tuple[Edit, ...]:
         """The edits of one attempt, sorted by path."""
         self._fill(iteration)
         if attempt == 1 and 1 <= iteration <= len(self._firsts):
             return self._firsts[iteration - 1]
-        seen = set(self._names[: max(iteration - 1, 0)] if iteration <= self._compared else ())
+        before = self._names[: max(iteration - 1, 0)] if iteration <= self._compared else []
+        used = None
+        if before or self._chained:
+            used = Usage(self._keys)
+            for drawn in (*before, self._moved):
+                used.add(drawn)
+        seen = set(before)
         for earlier in range(1, attempt):
-            seen.add(_name(self._pick(iteration, earlier, seen)))
-        return self._pick(iteration, attempt, seen)
+            drawn = names(self._pick(iteration, earlier, seen, used))
+            seen.add(drawn)
+            if used is not None:
+                used.add(drawn)
+        return self._pick(iteration, attempt, seen, used)
 
     def _fill(self, iteration: int) -> None:
         """Draw the first attempts up to *iteration*, none further than one that had to repeat."""
         while len(self._firsts) < min(iteration, self._compared):
-            seen = set(self._names)
-            edits = self._pick(len(self._firsts) + 1, 1, seen)
+            edits = self._pick(len(self._firsts) + 1, 1, self._distinct, self._used)
+            drawn = names(edits)
             self._firsts.append(edits)
-            self._names.append(_name(edits))
-            if self._names[-1] in seen:
+            self._names.append(drawn)
+            self._used.add(drawn)
+            if drawn in self._distinct:
                 self._compared = len(self._firsts)
+            self._distinct.add(drawn)
 
-    def _pick(self, iteration: int, attempt: int, seen: set[_Name]) -> tuple[Edit, ...]:
+    def _pick(
+        self, iteration: int, attempt: int, seen: set[_Names], used: Usage | None
+    ) -> tuple[Edit, ...]:
         """The first draw that is not in *seen*; where all are, the first one."""
         fallback: tuple[Edit, ...] | None = None
         for n in range(_TRIES):
+            self._preference.usage = used if n < _PREFERRING else None
             name = json.dumps([self._model, self._seed, iteration, attempt, n])
             stream = hashlib.shake_256(name.encode()).digest(1024 + 64 * self._count)
             edits = self._decode(stream)
-            if edits is not None and _name(edits) not in seen:
+            if edits is None:
+                continue
+            drawn = names(edits)
+            if drawn not in seen:
                 return edits
             fallback = fallback or edits
+            if used is not None:
+                used.add(drawn)  # else a value with no new mutation left is preferred for ever
         if fallback is None:
             raise InputProblem(
                 f"{self._model}: {self._count} edits on {self._space.device}: the constraints "
@@ -151,12 +195,8 @@ class _Series:
 
 
 _series = lru_cache(maxsize=16)(_Series)
-_Name = tuple[tuple[str, str], ...]
-
-
-def _name(edits: Sequence[Edit]) -> _Name:
-    """What makes two draws the same: what they change to what."""
-    return tuple((edit.path, pointer.canonical(edit.new)) for edit in edits)
+_Names = tuple[Name, ...]
+"""What makes two draws the same: what they change to what."""
 
 
 def _decoder(
@@ -182,10 +222,28 @@ def _decoder(
     return decode
 
 
+def _drawn_by(space: Space) -> Mapping[str, str]:
+    """What a stored mutation says of its origin: another one of these may draw another one."""
+    import hypothesis
+
+    return {
+        "hypothesis": hypothesis.__version__,
+        "space": space.digest,
+        "drawing": str(DRAWING),
+    }
+
+
 def _strategy(
-    space: Space, count: int, base: Documents | None, only_fitting_checkpoint: bool
-) -> tuple[SearchStrategy[tuple[Edit, ...]], Mapping[str, str]]:
-    """Exactly *count* edits (followers apart), valid by construction, and what they come from."""
+    space: Space,
+    count: int,
+    base: Documents | None,
+    only_fitting_checkpoint: bool,
+    preference: _Preference,
+) -> SearchStrategy[tuple[Edit, ...]]:
+    """Exactly *count* edits (followers apart), valid by construction.
+
+    What it prefers is looked up in *preference* at each draw.
+    """
     import hypothesis
     from hypothesis import strategies as st
 
@@ -201,17 +259,19 @@ def _strategy(
     if broken:
         raise InputProblem(f"{space.model}: the configuration to start from breaks {broken[0]}")
     moved = {} if base is None else _moved(keys, space.documents, base)
-    drawn_by = {"hypothesis": hypothesis.__version__, "space": space.digest}
-    remembered: dict[str, list[tuple[Key, tuple[Any, ...]]]] = {}
+    remembered: dict[str, list[list[Option]]] = {}
 
-    def next_ones(changes: Mapping[str, Any], edits_left: int) -> list[tuple[Key, tuple[Any, ...]]]:
-        """The keys that may be changed next and the values of each, remembered by state."""
+    def next_ones(changes: Mapping[str, Any], edits_left: int) -> list[list[Option]]:
+        """The values of each key that may be changed next, remembered by state."""
         state = pointer.canonical([edits_left > 1, changes])
         if state not in remembered:
             if len(remembered) >= _REMEMBERED:
                 remembered.clear()
             options = choices.after(changes, edits_left)
-            remembered[state] = sorted(options.items(), key=lambda option: option[0].path)
+            remembered[state] = [
+                [(key, value, (key.path, pointer.canonical(value))) for value in values]
+                for key, values in sorted(options.items(), key=lambda option: option[0].path)
+            ]
         return remembered[state]
 
     @cache
@@ -221,13 +281,18 @@ def _strategy(
     @st.composite
     def edited(choose: Callable[[SearchStrategy[Any]], Any]) -> tuple[Edit, ...]:
         changes: dict[str, Any] = {}
+        chosen: list[Name] = []
         edits: list[Edit] = []
         for edits_left in range(count, 0, -1):
             options = next_ones(changes, edits_left)
             if not options:
                 hypothesis.reject()
-            key, values = options[choose(index_below(len(options)))]
-            value = values[choose(index_below(len(values)))]
+            if preference.usage is None:
+                offered = options[choose(index_below(len(options)))]
+            else:
+                offered = preference.usage.least(list(chain.from_iterable(options)), chosen)
+            key, value, name = offered[choose(index_below(len(offered)))]
+            chosen.append(name)
             edits.extend(
                 Edit(path, old, value)
                 for path in key.paths
@@ -239,11 +304,11 @@ def _strategy(
         edits.sort(key=lambda edit: edit.path)
         return tuple(edits)
 
-    return edited(), drawn_by
+    return edited()
 
 
 def _moved(keys: Sequence[Key], home: Documents, base: Documents) -> dict[str, Any]:
-    """The paths at which a chain's *base* is away from *home*, with their value at home."""
+    """The paths at which *home* and a chain's *base* differ, with their value at home."""
     moved = {}
     for path in (path for key in keys for path in key.paths):
         value = pointer.get(home, path)
