@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from statistics import fmean
@@ -17,6 +17,8 @@ from pytest_lmsv.files import write_json, write_whole
 from pytest_lmsv.judge.counts import count, has_issue
 from pytest_lmsv.judge.findings import short_text
 from pytest_lmsv.judge.verdicts import run_time_ms
+from pytest_lmsv.launch import ascend
+from pytest_lmsv.mutation.coverage import Coverage, coverage
 from pytest_lmsv.option_values import VERDICTS
 from pytest_lmsv.records import IterationRecord, RunRecord
 
@@ -54,7 +56,11 @@ def write(campaign: Campaign) -> None:
         "labels": dict(zip(("baseline", "compare"), campaign.labels, strict=True)),
         "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
         "statistics": {
-            model: statistics([r for r in records if r.model == model]) for model in campaign.models
+            model: {
+                **statistics([r for r in records if r.model == model]),
+                "coverage": tried(campaign, model, records).as_plain(),
+            }
+            for model in campaign.models
         },
     }
     now = datetime.now().isoformat(timespec="seconds")
@@ -110,6 +116,22 @@ def statistics(records: Sequence[IterationRecord]) -> dict[str, Any]:
     return result
 
 
+def tried(campaign: Campaign, model: str, records: Iterable[IterationRecord]) -> Coverage:
+    """Return what the finished iterations of *model* among *records* cover of its space."""
+    settings, spec = campaign.settings, campaign.models[model]
+    return coverage(
+        spec.space(settings.device),
+        [
+            record.mutation
+            for record in records
+            if record.model == model and record.status == "DONE" and record.mutation is not None
+        ],
+        only_fitting_checkpoint=ascend.starts_from_checkpoint(
+            model, settings.device, settings.dataset_root, settings.load_path
+        ),
+    )
+
+
 def issue_groups(records: Sequence[IterationRecord]) -> dict[str, Any]:
     """Return for each kind of finding how often and in which iterations it was seen."""
     groups: dict[str, Any] = {}
@@ -144,6 +166,7 @@ def as_markdown(campaign: Campaign, records: Sequence[IterationRecord]) -> str:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         lines.append(f"- {model}: {counts.sentence(campaign.labels[1])}")
+        lines.append(f"- {model}: {tried(campaign, model, records).sentence()}")
     lines += [
         "",
         f"| iteration | {' | '.join(VERDICTS)} | issue |",

@@ -130,6 +130,7 @@ def closing(campaign: Campaign) -> Iterator[str]:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
+        yield f"{model}: {summary.tried(campaign, model, records).sentence()}"
         slow = sum(only_slow(record) for record in records if record.model == model)
         if slow and "performance" in campaign.settings.gate:
             yield f"{model}: {slow} FAILED: performance only"
