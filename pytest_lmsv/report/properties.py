@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from pytest_lmsv.campaign import archive, summary
+from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.records import IterationRecord, Verdict
@@ -29,8 +29,6 @@ def properties(campaign: Campaign, model: str, number: int) -> list[tuple[str, s
     ]
     if record is not None:
         values += _figures(record)
-        records = archive.stored_iterations(campaign.folder)
-        values.append(("lmsv.coverage", summary.tried(campaign, model, records).sentence()))
     return values
 
 

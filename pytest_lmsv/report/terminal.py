@@ -65,12 +65,23 @@ class Lines:
         if ended and is_ours(report) and self._config.get_verbosity() >= 0:
             self._live.say(test_line(report))
 
+    @pytest.hookimpl(tryfirst=True)  # before the JUnit file is written
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
         try:
             summary.write(self._campaign)
+            self._tell_junit()
         except OSError as problem:
             self._live.say(f"lmsv: the summary can't be written: {problem}")
+
+    def _tell_junit(self) -> None:
+        """Add the coverage of each model to the properties of the JUnit file, where one is made."""
+        records = list(archive.stored_iterations(self._campaign.folder))
+        for plugin in self._config.pluginmanager.get_plugins():
+            if hasattr(plugin, "add_global_property"):  # as record_testsuite_property does
+                for model in self._campaign.models:
+                    text = summary.tried(self._campaign, model, records).sentence()
+                    plugin.add_global_property(f"lmsv.coverage.{model}", text)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")

@@ -8,6 +8,7 @@ value       one key holds one certain value
 key         one key holds any value but the unmutated one
 threshold   one key holds its two highest or two lowest values (keys with three or more numbers)
 two keys    two certain keys both hold values other than the unmutated ones
+bank        with --bank: the planted faults of that folder that show only where the model is mutated
 
 Ways: ``ours`` (mutation/draw.py); ``uniform``, a key and then a value, all as likely; ``walk``,
 what Task6 did: each iteration starts from the one before, and of every component of the model
@@ -19,9 +20,12 @@ that Task6's pool reached. Conditions that a way never meets count as LIMIT + 1 
 from __future__ import annotations
 
 import argparse
+import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from itertools import combinations
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -32,7 +36,7 @@ from pytest_lmsv.mutation.choices import Choices
 from pytest_lmsv.mutation.draw import draw
 from pytest_lmsv.mutation.space import Key, Space
 
-LIMIT = 1000
+LIMIT = 600
 COUNT = 2
 GROUP = 12
 """Faults of one bank that depend on the configuration."""
@@ -90,6 +94,27 @@ def conditions(space: Space) -> dict[str, list[Condition]]:
         "threshold": ranges,
         "two keys": [both(one, other) for one, other in pairs],
     }
+
+
+def planted(folder: Path, spec: ModelSpec, device: Any) -> list[Condition]:
+    """The faults of the bank in *folder* that show only where *spec* is mutated."""
+    bank = import_module("pytest_lmsv.score.bank")  # only where a bank is given
+    home = spec.documents(device)
+    latest: list[Any] = [None, None]
+
+    def mutated(changes: Changes) -> Any:
+        if latest[0] is not changes:
+            documents = copy.deepcopy(home)
+            for path, value in changes.items():
+                pointer.put(documents, path, value)
+            latest[:] = [changes, documents]
+        return latest[1]
+
+    def shows(fault: Any) -> Condition:
+        return lambda changes: fault.shows(spec.name, mutated(changes))
+
+    faults = [f for f in bank.load(folder) if f.by_keys(spec.name, home) and not f.equivalent]
+    return [shows(fault) for fault in faults]
 
 
 def ours(spec: ModelSpec, device: Any) -> Way:
@@ -198,6 +223,7 @@ def main() -> None:
     )
     parser.add_argument("--device", choices=("cpu", "npu"), default="cpu")
     parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--bank", type=Path)
     given = parser.parse_args()
     print(
         f"{given.seeds} seeds, {COUNT} edits, {given.device}; iterations until a fault shows (mean "
@@ -215,7 +241,10 @@ def main() -> None:
             "walk": walk(space),
             "walk, its pool": walk(space, POOL.get(spec.name, set())),
         }
-        for kind, faults in conditions(space).items():
+        kinds = conditions(space)
+        if given.bank:
+            kinds = {"bank": planted(given.bank, spec, given.device)}
+        for kind, faults in kinds.items():
             for way, configurations in ways.items():
                 # A walk that can't reach a key is the same for every seed.
                 seeds = given.seeds if way in ("ours", "uniform") else max(1, given.seeds // 10)
