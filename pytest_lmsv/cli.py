@@ -19,9 +19,18 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv doctor              check this machine; exit 1 if anything would stop a campaign
   lmsv parse LOG...        what the log analysis reads in these files
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
+  lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
   lmsv help                this page
 
 `lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
+"""
+
+ANALYZE_HELP = """\
+usage: lmsv analyze DIR [PYTEST-ARGS]
+
+Write HTML, summary, JSON, CSV and bug reports of the campaign in DIR again, and judge its stored
+figures by other rules where they are given, as --lmsv-gate or --lmsv-loss-tolerance. Nothing is
+run, no device and no environment is needed; the exit status is pytest's.
 """
 
 
@@ -75,6 +84,18 @@ def _repro(words: list[str]) -> int:
     return _pytest([f"--lmsv-replay={words[0]}", *words[1:]])
 
 
+def _analyze(words: list[str]) -> int:
+    from pytest_lmsv.campaign import stored_campaign
+
+    if words and words[0] in ("--help", "-h"):
+        print(ANALYZE_HELP, end="")
+        return 0
+    if not words or words[0].startswith("-"):
+        raise InputProblem("lmsv analyze: give the folder of a campaign")
+    folder = stored_campaign.read(Path(words[0]).expanduser().resolve()).folder
+    return _pytest([f"--lmsv-analyze={folder}", *words[1:]])
+
+
 def _pytest(words: list[str]) -> int:
     """Become pytest, so that signals and the exit status are its own."""
     sys.stdout.flush()
@@ -107,4 +128,5 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor,
     "parse": _parse,
     "repro": _repro,
+    "analyze": _analyze,
 }

@@ -126,6 +126,8 @@ def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease
     from pytest_lmsv.campaign.progress import Reporter
     from pytest_lmsv.campaign.run import Runner
 
+    if campaign.settings.analyze is not None:
+        raise Untested(EnvironmentProblem("an analysis runs nothing"))
     environments = {s: _environment(request.config, s) for s in set(campaign.settings.sides)}
     config = request.config
     reporter = Reporter(campaign.folder, session.worker_name(config), session.say(config))
@@ -153,6 +155,15 @@ def _lmsv_baseline(
     from pytest_lmsv import session
 
     spec = campaign.models[iteration.model]
+    if campaign.settings.analyze is not None:
+        try:
+            found = campaign.record(iteration.model, iteration.number)
+        except InputProblem as problem:
+            raise Untested(EnvironmentProblem(str(problem))) from None
+        if found is None or found.status != "DONE":
+            _publish(request, iteration, campaign)
+            raise Untested(EnvironmentProblem(found.reason if found else "no result is stored"))
+        return _Baseline(spec, None, found)
     stored = campaign.stored(spec, iteration.number)
     if stored is not None:  # --lmsv-resume: its stored figures go through the same assertions
         return _Baseline(spec, None, stored)
@@ -197,7 +208,8 @@ def _lmsv_record(
             _publish(request, iteration, campaign)
             raise Untested(problem) from None
     _publish(request, iteration, campaign)
-    request.config.hook.pytest_lmsv_iteration_finished(config=request.config, record=record)
+    if campaign.settings.analyze is None:
+        request.config.hook.pytest_lmsv_iteration_finished(config=request.config, record=record)
     return record
 
 

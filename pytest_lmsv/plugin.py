@@ -40,7 +40,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def asks_for_models(config: pytest.Config) -> bool:
     """Return whether this session is to test models; asked before anything heavy is imported."""
-    asking = ("lmsv_model", "lmsv_replay", "lmsv_config", "lmsv_resume")
+    asking = ("lmsv_model", "lmsv_replay", "lmsv_config", "lmsv_resume", "lmsv_analyze")
     return any(config.getoption(name, None) for name in asking) or bool(config.getini("lmsv_model"))
 
 

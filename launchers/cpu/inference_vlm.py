@@ -22,7 +22,7 @@ def main() -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import recording, stack, weights, workers
+    from cpu import noise, recording, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -65,6 +65,7 @@ def main() -> None:
                 "text": text,
             }
         )
+        noise.measure(lambda number: noise.answer(model, seed, found, number))
     group.close()
 
 

@@ -61,15 +61,17 @@ def train(
     workers: Workers,
     on_start: Callable[[dict[str, Any]], None],
     on_step: Callable[..., None],
+    noise: int = 0,
     recorder: Recorder | None = None,
 ) -> None:
     """Train *network* for *steps* steps.
 
     ``micro_batch(step, first sample, batches, draws)`` makes the inputs of ``loss_of``;
-    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures;
-    *recorder* looks at the modules of the steps that it was asked for.
+    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures. *noise*: the
+    number of a noise run, which starts from moved weights; 0 is the run itself. *recorder* looks at
+    the modules of the steps that it was asked for.
     """
-    digests = weights.fill(network, seed)
+    digests = weights.fill(network, seed, noise)
     named = [pair for pair in network.named_parameters() if pair[1].requires_grad]
     optimizer = AdamW(configuration, named)
     schedule = Schedule(configuration, steps)

@@ -76,11 +76,17 @@ def _restored(kind: type[T], path: Path) -> T | None:
 
 def stored_iterations(campaign: Path) -> Iterator[IterationRecord]:
     """Yield all finished iterations of *campaign*, by model and number."""
-    found = [path.parent for path in campaign.glob(f"iters/*/iter_*/{RECORD}")]
-    for folder in sorted(found, key=lambda f: (f.parent.name, int(f.name.partition("_")[2]))):
-        record = read_iteration(folder)
+    for model, number in stored_numbers(campaign):
+        record = read_iteration(campaign / "iters" / model / f"iter_{number}")
         if record is not None:
             yield record
+
+
+def stored_numbers(campaign: Path) -> list[tuple[str, int]]:
+    """Return model and number of all finished iterations of *campaign*, sorted."""
+    found = [path.parent for path in campaign.glob(f"iters/*/iter_*/{RECORD}")]
+    numbers = ((folder.parent.name, folder.name.partition("_")[2]) for folder in found)
+    return sorted((model, int(text)) for model, text in numbers if text.isdigit())
 
 
 def is_ok(record: IterationRecord, verdict: str) -> bool | None:
@@ -140,6 +146,8 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
             "time_diff": difference(record, "performance"),
             "output_diff": difference(record, "output"),
             "issues": list(record.findings),
+            "drift_ok": is_ok(record, "drift"),
+            "drift": record.drift,
         },
         "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
         "verdicts": [to_plain(verdict) for verdict in record.verdicts],
@@ -161,6 +169,8 @@ def _side_metrics(record: IterationRecord, run: RunRecord | None) -> dict[str, A
         "grad_norms": metrics.grad_norms,
         "step_time_ms": metrics.step_time_ms,
         "sources": metrics.sources,
+        "curves": run.curves,
+        "noise": run.noise,
     }
 
 

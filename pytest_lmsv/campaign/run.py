@@ -204,6 +204,7 @@ class Runner:
             "NPUS_PER_NODE": str(layout.devices),
             "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
             "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "ascend_log"),
+            "LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0),
             "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
             "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
             "PYTHONUNBUFFERED": "1",

@@ -1,4 +1,4 @@
-"""Where two runs of one mutation differ first: in the weights, a module, the loss, or a gradient."""
+"""Where two runs of one mutation differ first: weights, a module, the loss, or a gradient."""
 
 from __future__ import annotations
 

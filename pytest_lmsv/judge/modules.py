@@ -132,7 +132,7 @@ def relative(a: float, b: float, scale: float = 0.0) -> float:
 def pairs(
     baseline: Sequence[Call], compare: Sequence[Call]
 ) -> tuple[list[tuple[Call, Call]], list[str]]:
-    """Return the calls of both sides by name, in the baseline's order, and the names of one side."""
+    """Return the calls of both sides by name, in baseline order, and the names of one side only."""
     theirs = {call.name: call for call in compare}
     ours = {call.name for call in baseline}
     found = [(call, theirs[call.name]) for call in baseline if call.name in theirs]

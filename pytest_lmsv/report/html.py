@@ -1,4 +1,4 @@
-"""Columns of the pytest-html report: model, iteration, mutation, the four verdicts, the finding.
+"""Columns of the pytest-html report: model, iteration, mutation, the verdicts, the finding.
 
 pytest-html escapes neither cells nor test ids; everything that gets into a cell is escaped here.
 """
@@ -15,7 +15,7 @@ import pytest
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.report.properties import DIFFERENCE
 
-VERDICT_COLUMNS = ("accuracy", "memory", "performance", "output")
+VERDICT_COLUMNS = ("accuracy", "memory", "performance", "output", "drift")
 CSS = Path(__file__).with_name("report.css")
 
 
@@ -85,6 +85,9 @@ def row_cells(report: pytest.TestReport) -> list[str]:
 def verdict_cell(values: Mapping[str, str], name: str) -> str:
     """Return a verdict in Task6's words, as ``OK (diff=1.73%)``, ``NG (diff=+1198.40ms)``."""
     result = values.get(f"lmsv.{name}", "")
+    if name == "drift":
+        ratio = values.get("lmsv.drift.ratio", "")
+        return f"{result} ({ratio} x limit)" if ratio else result
     difference = values.get(f"lmsv.{name}.{DIFFERENCE[name]}", "")
     if not difference:
         return result
