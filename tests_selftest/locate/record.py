@@ -1,8 +1,8 @@
 """Records many configurations in one process, without a launcher: what the limits are measured by.
 
-``record.py LAUNCHERS FILE``: for each JSON line of FILE (``{"documents", "model", "folder", "steps",
-"seed"}``, and ``"scaled": {module: factor}`` for a fault planted here) the recording is written to
-``folder/record``, and one line printed: ``{}`` or ``{"error"}``.
+``record.py LAUNCHERS FILE``: for each JSON line of FILE (``{"documents", "model", "folder",
+"steps", "seed"}``, and ``"scaled": {module: factor}`` for a fault planted here) the recording is
+written to ``folder/record``, and one line printed: ``{}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from cpu import stack
+import_module("cpu.stack").boot()
 
-stack.boot()
-
-from cpu import recording, weights  # noqa: E402
-from cpu.configuration import Configuration  # noqa: E402
-from cpu.training import train  # noqa: E402
-from cpu.workers import Workers  # noqa: E402
+recording, weights, training, workers, configurations = (
+    import_module(f"cpu.{name}")
+    for name in ("recording", "weights", "training", "workers", "configuration")
+)
+TRAINED = {"cogvideox": "CogVideoX", "internvl3": "InternVL3"}
 
 
 def plant(network: Any, scaled: dict[str, float]) -> None:
@@ -40,43 +40,32 @@ def run(line: dict[str, Any]) -> None:
     """Run one configuration and record it."""
     os.environ["LMSV_RUN_DIR"] = line["folder"]
     os.environ["LMSV_LOCATE"] = ",".join(map(str, line.get("record", [1])))
-    configuration = Configuration(line["documents"])
-    seed, steps = line["seed"], line["steps"]
+    configuration = configurations.Configuration(line["documents"])
+    seed, steps, model = line["seed"], line["steps"], line["model"]
     scaled = line.get("scaled", {})
-    if line["model"] in ("cogvideox", "internvl3"):
-        from cpu.cogvideox import CogVideoX
-        from cpu.internvl3 import InternVL3
-
-        made = {"cogvideox": CogVideoX, "internvl3": InternVL3}[line["model"]](configuration, seed)
+    module = import_module(f"cpu.{model}")
+    if model in TRAINED:
+        made = getattr(module, TRAINED[model])(configuration, seed)
         plant(made.network, scaled)
-        train(
+        training.train(
             configuration,
             made.network,
             made.micro_batch,
             made.loss,
             steps=steps,
             seed=seed,
-            workers=Workers(),
+            workers=workers.Workers(),
             on_start=lambda digests: None,
             on_step=lambda **figures: None,
             recorder=recording.from_environment(),
         )
-    elif line["model"] == "qwenvl":
-        from cpu.qwenvl import QwenVL
-
-        asked = QwenVL(configuration, steps)
-        weights.fill(asked.network, seed)
-        plant(asked.network, scaled)
-        with recording.whole(asked.network, 0):
-            asked.answer()
-    else:
-        from cpu.opensora import OpenSora
-
-        pipeline = OpenSora(configuration, seed, steps)
-        weights.fill(pipeline, seed)
-        plant(pipeline, scaled)
-        with recording.whole(pipeline, 0):
-            pipeline.generate(0, lambda step: None)
+        return
+    asked = module.QwenVL(configuration, steps) if model == "qwenvl" else None
+    network = asked.network if asked else module.OpenSora(configuration, seed, steps)
+    weights.fill(network, seed)
+    plant(network, scaled)
+    with recording.whole(network, 0):
+        asked.answer() if asked else network.generate(0, lambda step: None)
 
 
 for text in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines():
