@@ -113,8 +113,8 @@ class Campaign:
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
-                        f"--lmsv-resume {self.folder}: {name} has other documents or another "
-                        "mutation space now; start a new campaign"
+                        f"--lmsv-resume {self.folder}: {name} has other documents, another "
+                        "mutation space or another way of drawing now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
             command = stored.get("command") or command

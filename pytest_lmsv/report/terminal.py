@@ -9,6 +9,7 @@ import pytest
 from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.report import stacks
@@ -95,9 +96,20 @@ class Lines:
             self._live.say(self._ended)
             self._ended = ""
 
+    @pytest.hookimpl(tryfirst=True)  # before the JUnit file is written
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
         self._reports.finish()
+        self._tell_junit()
+
+    def _tell_junit(self) -> None:
+        """Add the coverage of each model to the properties of the JUnit file, where one is made."""
+        campaign, records = self._reports.campaign, self._reports.summary.records
+        for plugin in self._config.pluginmanager.get_plugins():
+            if hasattr(plugin, "add_global_property"):  # as record_testsuite_property does
+                for model in campaign.models:
+                    text = tried(campaign, model, records).sentence()
+                    plugin.add_global_property(f"lmsv.coverage.{model}", text)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")
@@ -175,6 +187,7 @@ def closing(reports: Reports) -> Iterator[str]:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
+        yield f"{model}: {tried(campaign, model, records).sentence()}"
         slow = [r for r in records if r.model == model and fails_only(r, "performance")]
         if slow:
             yield (
