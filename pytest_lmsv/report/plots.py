@@ -55,7 +55,7 @@ def draw(record: IterationRecord, labels: tuple[str, str], limit: float) -> str:
     )
 
 
-def losses(run: RunRecord | None) -> tuple[tuple[int, float], ...]:
+def losses(run: RunRecord | None) -> Sequence[tuple[int, float]]:
     """Return the losses of *run* by step."""
     return run.metrics.losses if run else ()
 
