@@ -16,6 +16,7 @@ FLOORS = {
     "fixtures": 6,
     "report": 6,
     "session": 5,
+    "machines": 5,
     "usage": 5,
     "hookspecs": 6,
     "campaign": 5,
@@ -36,7 +37,16 @@ FLOORS = {
     "data": 1,
     "files": 1,
 }
-MAY_IMPORT_PYTEST = {"plugin", "session", "usage", "fixtures", "hookspecs", "report", "__init__"}
+MAY_IMPORT_PYTEST = {
+    "plugin",
+    "session",
+    "machines",
+    "usage",
+    "fixtures",
+    "hookspecs",
+    "report",
+    "__init__",
+}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if "_data" not in path.parts)
 
 
