@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_lmsv.campaign.iteration import Filled
     from pytest_lmsv.campaign.run import Runner
     from pytest_lmsv.catalog import ModelSpec
+    from pytest_lmsv.cluster.cluster import Cluster
     from pytest_lmsv.launch.devices import DeviceSet, Lease
     from pytest_lmsv.launch.environments import StackEnvironment
     from pytest_lmsv.records import IterationRecord, RunRecord, Stack
@@ -150,6 +151,22 @@ def _lmsv_runner(
     )
     if company is not None:
         company.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """All machines of MULTI_NODE: ``cluster.run(["hostname"])``, ``.push``, ``.pull``."""
+    from pytest_lmsv import machines, session
+    from pytest_lmsv.cluster.cluster import Cluster
+
+    nodes = machines.nodes_of(request.config)
+    block = request.config.stash.get(session.MULTI_NODE, None)
+    try:
+        found = Cluster(nodes, block, session.settings_of(request.config).roots)
+    except EnvironmentProblem as problem:
+        raise Untested(problem) from None
+    yield found
+    found.close()
 
 
 @dataclass(frozen=True)

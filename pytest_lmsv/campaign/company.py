@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -101,7 +101,7 @@ class Company:
         port = self.team.port()
         jobs = {}
         for room, folder, root in zip(rooms, folders, roots, strict=True):
-            seat = self._seat(runner, spec, side, room, root, port)
+            seat = replace(self._seat(runner, spec, side, room, root, port), noise_run=place.noise)
             name = room.member.node.name
             jobs[name] = runner.job(spec, side, run_id, folder / launcher.name, seat, room.log)
             if room.member.devices:
