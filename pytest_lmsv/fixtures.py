@@ -156,13 +156,11 @@ def _lmsv_runner(
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """All machines of MULTI_NODE: ``cluster.run(["hostname"])``, ``.push``, ``.pull``."""
-    from pytest_lmsv import session
+    from pytest_lmsv import machines, session
     from pytest_lmsv.cluster.cluster import Cluster
 
-    nodes, block = (
-        session.nodes_of(request.config),
-        request.config.stash.get(session.MULTI_NODE, None),
-    )
+    nodes = machines.nodes_of(request.config)
+    block = request.config.stash.get(session.MULTI_NODE, None)
     try:
         found = Cluster(nodes, block, session.settings_of(request.config).roots)
     except EnvironmentProblem as problem:
