@@ -202,6 +202,7 @@ def _lmsv_baseline(
         runner: Runner = request.getfixturevalue("_lmsv_runner")
         return _Baseline(spec, campaign.baseline(runner, spec, iteration.number, given), None)
     except EnvironmentProblem as problem:
+        campaign.untested(spec, iteration.number, problem)
         _publish(request, iteration, campaign)
         raise Untested(problem) from None
     except InputProblem as problem:

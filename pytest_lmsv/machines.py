@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from pytest_lmsv import session
 from pytest_lmsv.campaign.company import Company
 from pytest_lmsv.cluster import nodes
 from pytest_lmsv.cluster.nodes import Node
+from pytest_lmsv.cluster.ssh import Connection
 from pytest_lmsv.cluster.team import Team
 from pytest_lmsv.problems import InputProblem
 
@@ -44,7 +47,28 @@ def company_of(config: pytest.Config) -> Company | None:
         campaign=session.campaign_of(config).folder.name,
         here=settings.roots,
     )
-    sizes = [spec.layouts["npu"].devices for spec in session.models_of(config).values()]
-    company = Company(team, max(sizes) if settings.device == "npu" else 0)
-    company.lease(session.say(config))
+    for name, others in team.shared.items():
+        session.say(config)(
+            f"lmsv: {name} shares its folder with {', '.join(others)}: each writes to its own part"
+        )
+    size = 0
+    if settings.device == "npu":
+        size = max(spec.layouts["npu"].devices for spec in session.models_of(config).values())
+    company = Company(team, size)
+    try:
+        company.lease(session.say(config))
+    except BaseException:
+        company.close()
+        raise
     return company
+
+
+def check(config: pytest.Config) -> None:
+    """Connect to every machine and let go again; raises EnvironmentProblem for the first lost."""
+    connections = [Connection(node) for node in nodes_of(config) if not node.is_here]
+    try:
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            list(pool.map(Connection.check, connections))
+    finally:
+        for connection in connections:
+            connection.close()

@@ -327,6 +327,11 @@ class Campaign:
         )
         return tuple(a for a in map(archive.read_attempt, folders) if a is not None)
 
+    def untested(self, spec: ModelSpec, number: int, problem: EnvironmentProblem) -> None:
+        """Store that iteration *number* could not even begin, where nothing is stored of it."""
+        if archive.read_iteration(iteration_folder(self.folder, spec.name, number)) is None:
+            self._store_untested(spec, number, problem)
+
     def _store_untested(
         self,
         spec: ModelSpec,

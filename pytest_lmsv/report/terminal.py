@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_lmsv import doctor, session
+from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.judge.counts import count
@@ -45,7 +45,11 @@ class Lines:
         if settings.analyze is not None:
             return
         try:
-            doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
+            if not (settings.controller and settings.device == "npu"):
+                site = doctor.of_settings(settings, models)
+                doctor.demand(doctor.checks(site, other_machines=False))
+            if session.node_names(self._config):
+                machines.check(self._config)
             stacks.build_missing(self._config)
         except EnvironmentProblem as problem:
             raise pytest.UsageError(str(problem)) from None
