@@ -8,21 +8,11 @@ the campaign's model is a toy that starts awkward descendants (test_no_orphans' 
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests_selftest.cluster import hosts as machines
-from tests_selftest.cluster.conftest import FaultTable, unavailable
 from tests_selftest.cluster.hosts import Hosts
-from tests_selftest.cluster.toys import Toy, toy
-from tests_selftest.launch.awkward import until
 
 AIM_S = 10.0
 STAY = {"pta0": "awkward", "pta1": "awkward"}
