@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -307,6 +308,7 @@ def begin_campaign(config: pytest.Config) -> Campaign:
     campaign.begin(
         {"python": platform.python_version(), "host": platform.node(), **stacks},
         run_numbers(config),
+        shlex.join(["pytest", *map(str, config.invocation_params.args)]),
     )
     return campaign
 

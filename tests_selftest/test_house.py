@@ -21,6 +21,7 @@ FLOORS = {
     "hookspecs": 6,
     "campaign": 5,
     "doctor": 5,
+    "score": 5,
     "cluster": 4,
     "launch": 3,
     "judge": 2,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
-from pytest_lmsv.campaign import archive, samples, stored_campaign
+from pytest_lmsv.campaign import archive, samples, steady, stored_campaign
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
@@ -38,6 +38,7 @@ from pytest_lmsv.records import (
     Mutation,
     RunRecord,
     SampleDifference,
+    Steady,
 )
 from pytest_lmsv.settings import Settings
 
@@ -82,8 +83,10 @@ class Campaign:
         settings = self.settings
         return limits(settings.device, settings.drift_factor, settings.drift_minima)
 
-    def begin(self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]]) -> None:
-        """Write campaign.json; *numbers* are the iterations that are to run.
+    def begin(
+        self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
+    ) -> None:
+        """Write campaign.json; *numbers* are the iterations that are to run, *command* asked so.
 
         With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
         first setting that differs.
@@ -110,10 +113,11 @@ class Campaign:
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
-                        f"--lmsv-resume {self.folder}: {name} has other documents or another "
-                        "mutation space now; start a new campaign"
+                        f"--lmsv-resume {self.folder}: {name} has other documents, another "
+                        "mutation space or another way of drawing now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
+            command = stored.get("command") or command
             numbers = stored_campaign.read(self.folder).merged(numbers)
         write_json(
             path,
@@ -138,6 +142,7 @@ class Campaign:
                 "spaces": spaces,
                 "versions": versions,
                 "nodes": list(self.nodes),
+                "command": command,
             },
         )
 
@@ -220,12 +225,20 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
+                steady=self._steady(runner, spec),
             )
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
             runner.remove_weights(spec, filled.place)
         return record
+
+    def _steady(self, runner: Runner, spec: ModelSpec) -> Steady | None:
+        """Return what sound runs differ by on npu; on cpu a run measures its own noise."""
+        if self.settings.device == "cpu":
+            return None
+        unmutated = self.unmutated(runner, spec)
+        return steady.measured(runner, spec, self.sides, unmutated, self.judged)
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
@@ -245,6 +258,7 @@ class Campaign:
             record.samples,
             self.limits,
             labels=self.labels,
+            steady=record.steady,
             may_lack=self.settings.device == "npu",
         )
         record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)

@@ -41,6 +41,8 @@ class Seat:
     rank: int = 0
     network: Mapping[str, str] = field(default_factory=dict)
     """HCCL's and GLOO's variables of a run over several machines."""
+    noise_run: int = 0
+    """The number of the noise run that this run is (npu); 0 for any other."""
 
 
 def variables(
@@ -67,7 +69,7 @@ def variables(
         "NPUS_PER_NODE": str(workers(settings, spec, seat.nodes)),
         "HCCL_IF_BASE_PORT": str(seat.hccl_base_port),
         "ASCEND_PROCESS_LOG_PATH": str(seat.run_folder / "ascend_log"),
-        "LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0),
+        **_noise(settings, side, seat),
         "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
         "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
         "PYTHONUNBUFFERED": "1",
@@ -86,6 +88,16 @@ def variables(
     }
     contract.update({name: str(value) for name, value in site.items() if value is not None})
     return {**inherited, **contract, **seat.network}
+
+
+def _noise(settings: Settings, side: Side, seat: Seat) -> dict[str, str]:
+    """Return how a run is to measure noise: on cpu after its work, on npu as a run of its own.
+
+    There the entry script owns the training loop (docs/drift.md).
+    """
+    if settings.device == "npu":
+        return {"LMSV_NOISE_RUN": str(seat.noise_run)} if seat.noise_run else {}
+    return {"LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0)}
 
 
 def workers(settings: Settings, spec: ModelSpec, nodes: int) -> int:

@@ -259,6 +259,7 @@ class Runner:
             mindspeed_mm=settings.mindspeed_mm_path,
             pta_name=settings.pta_env,
             msa_name=settings.msa_env,
+            noise_run=place.noise,
         )
 
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:

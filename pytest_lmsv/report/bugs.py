@@ -154,6 +154,7 @@ RULES = {
     "memory": "{compare}'s peak is no more than {baseline}'s (tolerance {memory:g})",
     "performance": "{compare} takes no more time than {baseline} (tolerance {time:g})",
     "output": "both sides make the same output (tolerance {output:g}, {psnr:g} dB)",
+    "drift": "{compare}'s figures differ by no more than the noise of {baseline} allows",
     "run": "{compare} runs to its end, as {baseline} does",
     "mutation": "the mutated configuration reaches {compare}, as it reaches {baseline}",
     "loss": "{compare} prints a loss, as {baseline} does",

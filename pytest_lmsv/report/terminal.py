@@ -9,10 +9,11 @@ import pytest
 from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
+from pytest_lmsv.report.cells import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import Live
 from pytest_lmsv.report.markdown import fails_only
 from pytest_lmsv.report.reports import Reports
@@ -35,6 +36,8 @@ class Lines:
         self._reports = reports
         self._campaign = reports.campaign
         self._live = live
+        self._ended = ""
+        """The line of a test that has ended and has not been shown yet."""
 
     def pytest_report_header(self) -> list[str]:
         return header(self._config)
@@ -58,8 +61,13 @@ class Lines:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logstart(self) -> None:
+        # The live line and ours begin a line of their own, below the name that -v prints.
+        if self._config.get_verbosity() >= 0:
+            self._new_line()
+
+    def _new_line(self) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and self._config.get_verbosity() == 0:
+        if reporter is not None:
             reporter.ensure_newline()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -73,11 +81,35 @@ class Lines:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ended = report.when == "call" or (report.when == "setup" and report.failed)
         if ended and is_ours(report) and self._config.get_verbosity() >= 0:
-            self._live.say(test_line(report))
+            self._ended = test_line(report)
+            if self._config.get_verbosity() == 0 or hasattr(report, "node"):
+                self._tell()
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        self._tell()  # with -v after pytest's own word, to which it would stick
+
+    def _tell(self) -> None:
+        if self._ended:
+            if self._config.get_verbosity() > 0:
+                self._new_line()
+            self._live.say(self._ended)
+            self._ended = ""
+
+    @pytest.hookimpl(tryfirst=True)  # before the JUnit file is written
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
         self._reports.finish()
+        self._tell_junit()
+
+    def _tell_junit(self) -> None:
+        """Add the coverage of each model to the properties of the JUnit file, where one is made."""
+        campaign, records = self._reports.campaign, self._reports.summary.records
+        for plugin in self._config.pluginmanager.get_plugins():
+            if hasattr(plugin, "add_global_property"):  # as record_testsuite_property does
+                for model in campaign.models:
+                    text = tried(campaign, model, records).sentence()
+                    plugin.add_global_property(f"lmsv.coverage.{model}", text)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")
@@ -139,7 +171,7 @@ def test_line(report: pytest.TestReport) -> str:
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
     idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
-    names = (name for name in VERDICT_COLUMNS if name != idle)
+    names = (n for n in VERDICT_COLUMNS if n != idle and values.get(f"lmsv.{n}"))
     verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 
@@ -155,6 +187,7 @@ def closing(reports: Reports) -> Iterator[str]:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
+        yield f"{model}: {tried(campaign, model, records).sentence()}"
         slow = [r for r in records if r.model == model and fails_only(r, "performance")]
         if slow:
             yield (
