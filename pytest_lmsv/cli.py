@@ -18,6 +18,7 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv setup cpu           make the two CPU environments ahead of time
   lmsv doctor              check this machine; exit 1 if anything would stop a campaign
   lmsv parse LOG...        what the log analysis reads in these files
+  lmsv score               how many planted faults the rules catch (source checkout, cpu)
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
   lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
@@ -147,6 +148,12 @@ def _parse(words: list[str]) -> int:
     return command.main(words)
 
 
+def _score(words: list[str]) -> int:
+    from pytest_lmsv.score import command
+
+    return command.main(words)
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "": _conf_then_do,
     "conf": _conf,
@@ -155,6 +162,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor,
     "parse": _parse,
     "repro": _repro,
+    "score": _score,
     "analyze": _analyze,
     "history": _history,
 }

@@ -67,6 +67,7 @@ class Settings:
     analyze: Path | None
     verdict_xml: Path | None
     language: str
+    controller: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -85,6 +86,16 @@ class Settings:
     def sides(self) -> tuple[Stack, Stack]:
         """The stacks of the baseline side and the compare side."""
         return STACKS[self.compare]
+
+    @property
+    def roots(self) -> dict[str, Path | None]:
+        """The roots of this machine that have their like on the other machines of a run."""
+        return {
+            "lmsv": self.root,
+            "mindspeed_mm": self.mindspeed_mm_path,
+            "pta": self.pta_path,
+            "msa": self.msa_path,
+        }
 
 
 @dataclass(frozen=True)

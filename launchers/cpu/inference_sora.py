@@ -24,7 +24,7 @@ def main() -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import noise, stack, weights, workers
+    from cpu import noise, recording, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -59,7 +59,8 @@ def main() -> None:
     seconds, made = 0.0, []
     for number in range(len(pipeline.prompts)):
         begun = time.perf_counter()
-        video = pipeline.generate(number, Bar(steps) if first else lambda step: None)
+        with recording.whole(pipeline, group.rank):
+            video = pipeline.generate(number, Bar(steps) if first else lambda step: None)
         seconds += time.perf_counter() - begun
         made.append(video)
         if first:

@@ -14,11 +14,12 @@ from pytest_lmsv.judge.covering import relative
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord, Verdict
+from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord, Steady, Verdict
 
 T = TypeVar("T")
 RECORD = "record.json"
 ATTEMPT = "attempt.json"
+STEADY = "steady.json"
 FURTHER = ("loss_diff_abs", "memory_diff_rel", "time_diff_rel")
 
 
@@ -39,15 +40,24 @@ def read_attempt(folder: Path) -> Attempt | None:
     return _restored(Attempt, path)
 
 
-def write_run(folder: Path, run: RunRecord) -> None:
+def write_run(folder: Path, run: RunRecord, name: str = RECORD) -> None:
     """Store one run alone, that of the unmutated configuration."""
-    write_json(folder / RECORD, to_plain(run))
+    write_json(folder / name, to_plain(run))
 
 
-def read_run(folder: Path) -> RunRecord | None:
+def read_run(folder: Path, name: str = RECORD) -> RunRecord | None:
     """Return the run that :func:`write_run` stored in *folder*."""
-    path = folder / RECORD
-    return _restored(RunRecord, path)
+    return _restored(RunRecord, folder / name)
+
+
+def write_steady(folder: Path, steady: Steady) -> None:
+    """Store what the unmutated configuration showed on npu."""
+    write_json(folder / STEADY, to_plain(steady))
+
+
+def read_steady(folder: Path) -> Steady | None:
+    """Return what :func:`write_steady` stored in *folder*."""
+    return _restored(Steady, folder / STEADY)
 
 
 def write_iteration(folder: Path, record: IterationRecord) -> None:
@@ -178,6 +188,7 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
             "issues": list(record.findings),
             "drift_ok": is_ok(record, "drift"),
             "drift": record.drift,
+            "steady": record.steady,
         },
         "units": {
             "loss_diff": "relative",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -66,6 +66,8 @@ def _restore(kind: Any, plain: Any) -> Any:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return tuple(_restore(arguments[0], item) for item in plain)
         return tuple(_restore(a, item) for a, item in zip(arguments, plain, strict=True))
+    if origin is Sequence:
+        return tuple(_restore(arguments[0], item) for item in plain)
     if origin is not None and origin is not Literal and issubclass(origin, Mapping):
         return {key: _restore(arguments[1], item) for key, item in plain.items()}
     if kind is float:

@@ -14,6 +14,7 @@ from typing import Any
 
 from pytest_lmsv.campaign import archive, rows
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.files import write_json, write_whole
 from pytest_lmsv.judge.bugs import Bug, bugs
 from pytest_lmsv.judge.classes import Place, ProblemClass, findings_of, grouped, named_classes
@@ -102,7 +103,10 @@ class Summary:
             "meanings": MEANINGS,
         }
         by_model = {
-            model: statistics([record for record in records if record.model == model])
+            model: {
+                **statistics([record for record in records if record.model == model]),
+                "coverage": tried(self.campaign, model, records).as_plain(),
+            }
             for model in self.campaign.models
         }
         summary = {

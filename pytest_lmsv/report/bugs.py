@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place, iteration_folder
 from pytest_lmsv.campaign.rows import figures
-from pytest_lmsv.campaign.run import find_launcher
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.files import write_whole

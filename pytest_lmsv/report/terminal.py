@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_lmsv import doctor, session
+from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
+from pytest_lmsv.report.cells import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import Live
 from pytest_lmsv.report.markdown import fails_only
 from pytest_lmsv.report.reports import Reports
@@ -47,7 +48,11 @@ class Lines:
         if settings.analyze is not None:
             return
         try:
-            doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
+            if not (settings.controller and settings.device == "npu"):
+                site = doctor.of_settings(settings, models)
+                doctor.demand(doctor.checks(site, other_machines=False))
+            if session.node_names(self._config):
+                machines.check(self._config)
             stacks.build_missing(self._config)
         except EnvironmentProblem as problem:
             raise pytest.UsageError(str(problem)) from None
@@ -91,9 +96,20 @@ class Lines:
             self._live.say(self._ended)
             self._ended = ""
 
+    @pytest.hookimpl(tryfirst=True)  # before the JUnit file is written
     def pytest_sessionfinish(self) -> None:
         self._live.stop()
         self._reports.finish()
+        self._tell_junit()
+
+    def _tell_junit(self) -> None:
+        """Add the coverage of each model to the properties of the JUnit file, where one is made."""
+        campaign, records = self._reports.campaign, self._reports.summary.records
+        for plugin in self._config.pluginmanager.get_plugins():
+            if hasattr(plugin, "add_global_property"):  # as record_testsuite_property does
+                for model in campaign.models:
+                    text = tried(campaign, model, records).sentence()
+                    plugin.add_global_property(f"lmsv.coverage.{model}", text)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")
@@ -130,6 +146,10 @@ def header(config: pytest.Config) -> list[str]:
             "lmsv: cpu: small networks; MindSpore runs through mindtorch, which stands in for "
             "msadapter"
         )
+    nodes = session.node_names(config)
+    if nodes:
+        steers = "; this machine steers" if settings.controller else ""
+        lines.append(f"lmsv: {len(nodes)} machines: {', '.join(nodes)}{steers}")
     lines += [f"lmsv: {warning}" for warning in config.stash.get(session.WARNINGS, ())]
     if not config.option.collectonly:
         lines.append(f"lmsv: campaign folder {session.campaign_of(config).folder}")
@@ -151,7 +171,7 @@ def test_line(report: pytest.TestReport) -> str:
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
     idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
-    names = (name for name in VERDICT_COLUMNS if name != idle)
+    names = (n for n in VERDICT_COLUMNS if n != idle and values.get(f"lmsv.{n}"))
     verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 
@@ -167,6 +187,7 @@ def closing(reports: Reports) -> Iterator[str]:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
+        yield f"{model}: {tried(campaign, model, records).sentence()}"
         slow = [r for r in records if r.model == model and fails_only(r, "performance")]
         if slow:
             yield (

@@ -57,6 +57,8 @@ def test_nothing_is_left_when_pytest_ends(
         assert (campaign / "data" / "summary.json").is_file()
         cases = list(ET.parse(toy.pytester.path / "junit.xml").getroot().iter("testcase"))
         assert all(case.get("name") for case in cases)
+        page = (campaign / "analysis" / "report.html").read_text("utf-8")
+        assert "of 1 ended, the others did not" in page
 
 
 def test_a_killed_campaign_is_resumed(toy: Toy) -> None:
