@@ -50,11 +50,13 @@ class Record:
         self.facts.update(steps=None, versions={}, parameters={}, echo={})
         self._steps = 0
         self._baseline_kb: int | None = None
+        self._finished = False
 
     def discard(self) -> None:
         """Remove what an earlier run of this rank left here: it is not this run's."""
         (self.folder / f"rank_{self.rank}.json").unlink(missing_ok=True)
         (self.folder / f"steps_{self.rank}.jsonl").unlink(missing_ok=True)
+        (self.folder / f"noise_{self.rank}.json").unlink(missing_ok=True)
 
     def imports_done(self) -> None:
         """Measure peak resident memory from here on, above what is resident now."""
@@ -81,7 +83,13 @@ class Record:
         self.facts["steps"] = step
 
     def finish(self) -> None:
-        """Write the record whole: its presence says that the work was complete."""
+        """Write the record whole: its presence says that the work was complete.
+
+        What comes after it, as noise runs, is no part of it.
+        """
+        if self._finished:
+            return
+        self._finished = True
         peak = status_kb("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         if self.facts["memory_mb"] is None and self._baseline_kb is not None:
             used = max(0, peak - self._baseline_kb)
@@ -100,8 +108,16 @@ class Record:
             "samples": digests(self.folder.parent / "samples") if self.rank == 0 else {},
             "parameter_count": count,
         }
+        self._write(f"rank_{self.rank}.json", content)
+
+    def write_noise(self, content: dict[str, Any]) -> None:
+        """Write what the noise runs were: ``{"runs": [curve, ...], "error": text or null}``."""
+        named = {"schema": 1, "run_id": os.environ.get("LMSV_RUN_ID", ""), "rank": self.rank}
+        self._write(f"noise_{self.rank}.json", {**named, **content})
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"rank_{self.rank}.json"
+        path = self.folder / name
         aside = path.with_suffix(f".{os.getpid()}")
         with aside.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)

@@ -74,6 +74,25 @@ class ModelSpec:
         )
 
 
+def unknown(name: str, device: Device) -> ModelSpec:
+    """A model of a stored campaign that this project does not have: it can be shown, not run."""
+    empty: dict[Any, Any] = {}
+    return ModelSpec(
+        name=name,
+        aliases=(),
+        kind="training",
+        folder=Path(),
+        devices=(device,),
+        entry_scripts=empty,
+        patch_points=empty,
+        layouts=empty,
+        stack_overrides=empty,
+        versions=(),
+        datasets=empty,
+        spaces=empty,
+    )
+
+
 def default_folders() -> tuple[Path, ...]:
     """The packaged mm_configs, then that of the working folder, those of them that there are."""
     own, packaged = Path.cwd() / "mm_configs", data.mm_configs()

@@ -18,10 +18,35 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv setup cpu           make the two CPU environments ahead of time
   lmsv doctor              check this machine; exit 1 if anything would stop a campaign
   lmsv parse LOG...        what the log analysis reads in these files
+  lmsv score               how many planted faults the rules catch (source checkout, cpu)
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
+  lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
+  lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
   lmsv help                this page
 
 `lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
+"""
+
+DO_HELP = """\
+usage: lmsv do [PYTEST-ARGS]
+
+Run what config.json in this folder says (Task6's file; another one: --lmsv-config FILE), by way of
+pytest; the exit status is pytest's. Further words go to pytest, as --iters 3 or -n 2; an option
+given here comes before the file's. `pytest --help` lists the options under "lmsv".
+"""
+REPRO_HELP = """\
+usage: lmsv repro MUTATION.JSON [PYTEST-ARGS]
+
+Run the stored mutation of one iteration again, by way of pytest; the exit status is pytest's. The
+file is iters/<model>/iter_N/mutation.json of a campaign. Give the options of the campaign again
+where they were not the defaults, as --lmsv-steps=20; a failed test prints them behind "repeat:".
+"""
+ANALYZE_HELP = """\
+usage: lmsv analyze DIR [PYTEST-ARGS]
+
+Write HTML, summary, JSON, CSV and bug reports of the campaign in DIR again, and judge its stored
+figures by other rules where they are given, as --lmsv-gate or --lmsv-loss-tolerance. Nothing is
+run, no device and no environment is needed; the exit status is pytest's.
 """
 
 
@@ -56,6 +81,9 @@ def _conf(words: list[str]) -> int:
 
 
 def _do(words: list[str]) -> int:
+    if words[:1] in (["--help"], ["-h"]):
+        print(DO_HELP, end="")
+        return 0
     from pytest_lmsv import task6_config
 
     path = Path("config.json")
@@ -70,9 +98,30 @@ def _do(words: list[str]) -> int:
 
 
 def _repro(words: list[str]) -> int:
+    if words[:1] in (["--help"], ["-h"]):
+        print(REPRO_HELP, end="")
+        return 0
     if not words or words[0].startswith("-"):
         raise InputProblem("lmsv repro: give the mutation.json of the iteration to run again")
     return _pytest([f"--lmsv-replay={words[0]}", *words[1:]])
+
+
+def _analyze(words: list[str]) -> int:
+    from pytest_lmsv.campaign import stored_campaign
+
+    if words[:1] in (["--help"], ["-h"]):
+        print(ANALYZE_HELP, end="")
+        return 0
+    if not words or words[0].startswith("-"):
+        raise InputProblem("lmsv analyze: give the folder of a campaign")
+    folder = stored_campaign.read(Path(words[0]).expanduser().resolve()).folder
+    return _pytest([f"--lmsv-analyze={folder}", *words[1:]])
+
+
+def _history(words: list[str]) -> int:
+    from pytest_lmsv.report import history
+
+    return history.main(words)
 
 
 def _pytest(words: list[str]) -> int:
@@ -99,6 +148,12 @@ def _parse(words: list[str]) -> int:
     return command.main(words)
 
 
+def _score(words: list[str]) -> int:
+    from pytest_lmsv.score import command
+
+    return command.main(words)
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "": _conf_then_do,
     "conf": _conf,
@@ -107,4 +162,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor,
     "parse": _parse,
     "repro": _repro,
+    "score": _score,
+    "analyze": _analyze,
+    "history": _history,
 }

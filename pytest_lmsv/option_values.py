@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-VERDICTS = ("accuracy", "memory", "performance", "output")
+VERDICTS = ("accuracy", "memory", "performance", "output", "drift")
+MINIMA = ("loss", "grad_norm", "first", "last", "output", "logprob")
+"""The least noise that the verdict drift counts with, by the names of judge.curves.Limits."""
 
 
 def count(least: int) -> Callable[[Any], int]:
@@ -40,6 +42,25 @@ def tolerance(value: Any) -> float:
     return number
 
 
+def factor(value: Any) -> float:
+    """a number above 0"""
+    number = float(str(value))
+    if not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def minima(value: Any) -> tuple[str, ...]:
+    """minima such as loss=2.5e-7, of loss, grad_norm, first, last, output, logprob"""
+    named = words(value)
+    for each in named:
+        name, _, number = each.partition("=")
+        if name not in MINIMA:
+            raise ValueError
+        tolerance(number)
+    return named
+
+
 def decibels(value: Any) -> float:
     """a number of decibels of at least 0"""
     number = float(str(value))
@@ -62,7 +83,7 @@ def words(value: Any) -> tuple[str, ...]:
 
 
 def gate(value: Any) -> tuple[str, ...]:
-    """`all`, or any of accuracy, memory, performance, output, separated by commas or spaces"""
+    """`all`, or any of accuracy, memory, performance, output, drift, separated by commas"""
     named = words(value)
     if named == ("all",):
         return VERDICTS

@@ -130,7 +130,8 @@ OPTIONS: tuple[Option, ...] = (
         "gate",
         option_values.gate,
         None,
-        "verdicts whose NG fails a test (npu: accuracy memory performance; cpu: accuracy output)",
+        "verdicts whose NG fails a test (npu: accuracy memory performance; cpu: accuracy output "
+        "drift)",
         metavar="NAMES",
         ini_type="args",
     ),
@@ -168,6 +169,30 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "least PSNR of two videos that is still OK, in dB (cpu: 100, npu: 30)",
         "DB",
+    ),
+    _option(
+        "noise",
+        option_values.count(0),
+        1,
+        "runs from weights moved by one unit in the last place, which measure what drift may be "
+        "(1; 0: stated constants)",
+        metavar="N",
+        ini_type="int",
+    ),
+    _number(
+        "drift_factor",
+        option_values.factor,
+        10.0,
+        "drift is NG above so many times the measured noise (10)",
+        "X",
+    ),
+    _option(
+        "drift_minima",
+        option_values.minima,
+        (),
+        "least noise that drift counts with, as `loss=2.5e-7 first=1e-6` (docs/drift.md)",
+        ini_only=True,
+        ini_type="args",
     ),
     _option(
         "output",
@@ -225,6 +250,35 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "go on with the campaign in this folder; what is stored there is not run again",
         metavar="DIR",
+    ),
+    _option(
+        "analyze",
+        option_values.path,
+        None,
+        "write the reports of the campaign in this folder again; nothing is run",
+        metavar="DIR",
+    ),
+    _option(
+        "verdict_xml",
+        option_values.path,
+        None,
+        "write a JUnit file with a testcase for each verdict",
+        metavar="FILE",
+    ),
+    _option(
+        "language",
+        option_values.one_of("en", "zh"),
+        "en",
+        "language of summary.md: en, or zh for Chinese (en)",
+        metavar="en|zh",
+    ),
+    _option(
+        "controller",
+        option_values.switch,
+        False,
+        "several machines: this one only steers; the first of OTHER_NODES is the master",
+        switch=True,
+        ini_type="bool",
     ),
     _option(
         "mindspeed_mm_path", option_values.path, None, "npu: MindSpeed-MM's folder", ini_only=True

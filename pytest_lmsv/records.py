@@ -56,6 +56,36 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleDifference:
+    """How one thing that both sides of an inference made differs."""
+
+    name: str
+    kind: Literal["text", "video"] | None
+    """None where it can't be compared: ``reason`` says why."""
+    difference: float | None = None
+    """Video: norm of the difference relative to the baseline's. Text: number of tokens."""
+    psnr_db: float | None = None
+    """Video: peak signal to noise ratio by the baseline's range; infinite where equal."""
+    reason: str = ""
+    place: int | None = None
+    """Text: the first token that differs, counted from 1."""
+    logprob: float | None = None
+    """Text: largest difference of the log probabilities of the tokens before that place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The exact figures of one run, from ``record/``: what the verdict drift compares."""
+
+    losses: tuple[tuple[int, float], ...] = ()
+    grad_norms: tuple[tuple[int, float], ...] = ()
+    parameter_norms: tuple[tuple[int, Mapping[str, float]], ...] = ()
+    """Each parameter's gradient norm at the first and the last step, in the network's order."""
+    outputs: tuple[SampleDifference, ...] = ()
+    """Of a noise run of an inference: how what it made differs from what the reference run made."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunError:
     """The root error of a run (DESIGN 5.2)."""
 
@@ -71,6 +101,8 @@ class RunError:
     """The file that ``line_number`` counts in."""
     chain: tuple[str, ...] = ()
     """Later exceptions of the chain and the stack's own error block, as printed."""
+    node: str = ""
+    """Of a run over several machines: the one that failed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +144,20 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRun:
+    """How a run over several machines ended on one of them."""
+
+    name: str
+    rank: int
+    reason: str
+    """``exit`` where its launcher ended by itself; ``interrupted`` where we ended it."""
+    exit_status: int | None
+    seconds: float
+    is_cause: bool = False
+    """Whether it failed first, and so made the run fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """One launch of one stack for one attempt, as it ended."""
 
@@ -131,6 +177,12 @@ class RunRecord:
     completions: tuple[Completion, ...] = ()
     echo: Mapping[str, Any] = field(default_factory=dict)
     """Configuration values that its log shows, by JSON Pointer (npu)."""
+    curves: tuple[Curve, ...] | None = None
+    """Its exact figures, one curve for all ranks that agree; None where nobody looked for any."""
+    noise: tuple[Curve, ...] = ()
+    """What the noise runs after it made."""
+    per_node: tuple[NodeRun, ...] = ()
+    """Of a run over several machines, in the order of their ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +197,51 @@ class Verdict:
     """Relative for accuracy; in ``unit`` (MB, ms, tokens) for the others."""
     unit: str
     reason: str
+    ratio: float | None = None
+    """Drift: the largest difference in units of its limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class SampleDifference:
-    """How one thing that both sides of an inference made differs."""
+class Drift:
+    """What the verdict ``drift`` found: the first place that differs, and the largest ratio."""
 
-    name: str
-    kind: Literal["text", "video"] | None
-    """None where it can't be compared: ``reason`` says why."""
-    difference: float | None = None
-    """Video: norm of the difference relative to the baseline's. Text: number of tokens."""
-    psnr_db: float | None = None
-    """Video: peak signal to noise ratio by the baseline's range; infinite where equal."""
+    result: Result
+    ratio: float | None
+    """The largest difference in units of its limit, over all that was compared; above 1 is NG.
+    Infinite for a missing value or a NaN."""
+    step: int | None
+    """The first step that differs by more than its limit; else the one with that ratio."""
+    quantity: str
+    """``loss``, ``grad norm``, ``gradient of NAME`` or ``output NAME`` of that step."""
+    baseline: float | None
+    compare: float | None
+    difference: float | None
+    """Relative; of log probabilities absolute."""
+    limit: float | None
+    reason: str
+    gradient: str = ""
+    """The first wrong gradient in backward order, where one is wrong."""
+    gradient_step: int | None = None
+    floor: str = ""
+    """``measured``, ``constants``, or why nothing could be compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """What sound runs on npu differ by, all relative: the unmutated configuration and history."""
+
+    bias: Curve = Curve()
+    """Signed differences of the compare side that are always there, taken off before judging."""
+    floor: Curve = Curve()
+    """What moved weights make, as running maxima."""
+    spread: Curve = Curve()
+    """Largest distance from the bias."""
+    pairs: int = 0
+    """How many pairs of runs the bias is the mean of."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Of the unmutated configuration, shown and not asserted."""
     reason: str = ""
+    """What could not be measured, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +275,6 @@ class IterationRecord:
     kind: Kind = "training"
     samples: tuple[SampleDifference, ...] = ()
     """Of an inference whose two runs were ok: how what they made differs."""
+    drift: Drift | None = None
+    steady: Steady | None = None
+    """On npu: what drift was judged by."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_lmsv import catalog, data
+from pytest_lmsv.campaign import stored_campaign
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import new_campaign_folder
+from pytest_lmsv.campaign.stored_campaign import StoredCampaign
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
@@ -23,16 +27,20 @@ from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
+from pytest_lmsv.task6_config import MultiNode
 
 SETTINGS = pytest.StashKey[Settings]()
 MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
 BUGS = pytest.StashKey[tuple[KnownBug, ...]]()
+ANALYZED = pytest.StashKey[StoredCampaign | None]()
 REPLAYED = pytest.StashKey[Mutation | None]()
 CAMPAIGN = pytest.StashKey[Campaign]()
 WARNINGS = pytest.StashKey[tuple[str, ...]]()
 """What is odd in the configuration file that was read."""
 FROM_FILE = pytest.StashKey[dict[str, Any]]()
 """The values of the configuration file that was read."""
+MULTI_NODE = pytest.StashKey[MultiNode]()
+"""The enabled MULTI_NODE of the configuration file that was read."""
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
 
@@ -44,7 +52,10 @@ def settings_of(config: pytest.Config) -> Settings:
         ini = {o.field: _ini(config, o) for o in OPTIONS}
         sources = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
         named = command_line["config"] or ini["config"]
-        if named is not None:
+        analyzed = analyzed_campaign(config)
+        if analyzed is not None:
+            sources = _of_analysis(analyzed, command_line, ini)
+        elif named is not None:
             sources.insert(
                 1, _file(config, config.rootpath / Path(named).expanduser(), "--lmsv-config")
             )
@@ -63,6 +74,34 @@ def settings_of(config: pytest.Config) -> Settings:
                 del given[field]
         config.stash[SETTINGS] = resolve(config.rootpath, sources)
     return config.stash[SETTINGS]
+
+
+def analyzed_campaign(config: pytest.Config) -> StoredCampaign | None:
+    """Return the campaign that --lmsv-analyze reports on, None without it."""
+    if ANALYZED not in config.stash:
+        given = _command_line(config)["analyze"]
+        folder = None if given is None else (config.rootpath / given).resolve()
+        config.stash[ANALYZED] = None if folder is None else stored_campaign.read(folder)
+    return config.stash[ANALYZED]
+
+
+def _of_analysis(
+    campaign: StoredCampaign, command_line: Mapping[str, Any], ini: Mapping[str, Any]
+) -> list[Source]:
+    """Return the settings of an analysis: what was run stays, what judges it may be given anew."""
+    place = campaign.folder / "campaign.json"
+    fixed = Source(campaign.fixed, lambda o: f"{place}: {o.field}")
+    given = Source(command_line, lambda o: o.flag)
+    for option in OPTIONS:
+        value, before = command_line.get(option.field), campaign.fixed.get(option.field)
+        with suppress(ValueError, KeyError):  # a wrong value has its own line, from resolve
+            if value is not None and before is not None and option.parse(value) != before:
+                raise InputProblem(
+                    f"{option.flag} {value}: {campaign.folder} was run with {before!r}, which an "
+                    "analysis can't change; leave it out"
+                )
+    judging = Source(campaign.judging, lambda o: f"{place}: {o.field}")
+    return [fixed, given, judging, Source(ini, lambda o: f"ini {o.ini}")]
 
 
 def _command_line(config: pytest.Config) -> dict[str, Any]:
@@ -100,10 +139,7 @@ def _file(config: pytest.Config, file: Path, label: str, with_models: bool = Tru
 
     read = task6_config.read(file)
     if read.multi_node is not None and read.multi_node.enabled:
-        raise InputProblem(
-            f"{file}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
-            "to false"
-        )
+        config.stash[MULTI_NODE] = read.multi_node
     values = dict(read.settings())
     config.stash[WARNINGS] = read.warnings
     config.stash[FROM_FILE] = values
@@ -118,12 +154,26 @@ def _is_task6(file: Path) -> bool:
     return task6_config.is_task6(file)
 
 
+def node_names(config: pytest.Config) -> tuple[str, ...]:
+    """Return the names of the machines of a run over several; none for this one alone."""
+    from pytest_lmsv import machines
+
+    return tuple(node.name for node in machines.nodes_of(config))
+
+
 def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
     """Return the models that this session tests, in the order that they were named."""
     if MODELS not in config.stash:
         known = known_models(config)
         settings = settings_of(config)
         replayed = replayed_mutation(config)
+        analyzed = analyzed_campaign(config)
+        if analyzed is not None:
+            config.stash[MODELS] = {
+                name: known.get(name) or catalog.unknown(name, settings.device)
+                for name in analyzed.models
+            }
+            return config.stash[MODELS]
         if replayed is not None:
             names: tuple[str, ...] = (replayed.model,)
         elif settings.model == ("all",):
@@ -137,8 +187,9 @@ def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
                     f"--model: {spec.name} has no documents for {settings.device}, only for "
                     f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
                 )
-        if settings.device == "cpu" and settings.cpu_workers > 1:
-            chosen = [spec.with_workers("cpu", settings.cpu_workers) for spec in chosen]
+        workers = settings.cpu_workers * max(1, len(node_names(config)))
+        if settings.device == "cpu" and workers > 1:
+            chosen = [spec.with_workers("cpu", workers) for spec in chosen]
         config.stash[MODELS] = {spec.name: spec for spec in chosen}
     return config.stash[MODELS]
 
@@ -177,9 +228,17 @@ def expected_bugs(config: pytest.Config, model: str) -> tuple[KnownBug, ...]:
         model=model,
         stack=stack,
         device=settings.device,
-        versions=versions_of(config, stack),
+        versions=_versions(config, stack),
         adapter_fixes=settings.adapter_fixes,
     )
+
+
+def _versions(config: pytest.Config, stack: Stack) -> Mapping[str, str]:
+    """Return the versions that decide whether an entry applies: those that were run."""
+    analyzed = analyzed_campaign(config)
+    if analyzed is None:
+        return versions_of(config, stack)
+    return {str(name): str(text) for name, text in dict(analyzed.versions.get(stack) or {}).items()}
 
 
 def versions_of(config: pytest.Config, stack: Stack) -> Mapping[str, str]:
@@ -209,7 +268,9 @@ def workers(config: pytest.Config) -> int:
 
     On cpu half the cores, since msrun keeps one busy.
     """
-    if settings_of(config).device == "npu":
+    if node_names(config):
+        return 1
+    if settings_of(config).device == "npu" and analyzed_campaign(config) is None:
         return len(device_sets(config))
     return devices.slots("auto", devices.cores())
 
@@ -218,33 +279,45 @@ def campaign_of(config: pytest.Config) -> Campaign:
     """Return the session's campaign; on an xdist worker the one that the controller began."""
     if CAMPAIGN not in config.stash:
         settings, models = settings_of(config), models_of(config)
+        names = node_names(config)
         given: str | None = getattr(config, "workerinput", {}).get("lmsv_campaign")
-        if given is not None:
-            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given))
+        if settings.analyze is not None:
+            bugs = bugs_of(config)
+            config.stash[CAMPAIGN] = Campaign(settings, models, settings.analyze, bugs)
+        elif given is not None:
+            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given), nodes=names)
         elif settings.resume is not None:
             if not (settings.resume / "campaign.json").is_file():
                 raise InputProblem(
                     f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of "
                     "a campaign"
                 )
-            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume)
+            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume, nodes=names)
         else:
             folder = new_campaign_folder(settings.output)
-            config.stash[CAMPAIGN] = Campaign(settings, models, folder)
+            config.stash[CAMPAIGN] = Campaign(settings, models, folder, nodes=names)
     return config.stash[CAMPAIGN]
 
 
 def begin_campaign(config: pytest.Config) -> Campaign:
     """Make the campaign's folder and write campaign.json, before any run."""
     campaign = campaign_of(config)
+    if campaign.settings.analyze is not None:
+        return campaign
     stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
-    campaign.begin({"python": platform.python_version(), "host": platform.node(), **stacks})
+    campaign.begin(
+        {"python": platform.python_version(), "host": platform.node(), **stacks},
+        run_numbers(config),
+        shlex.join(["pytest", *map(str, config.invocation_params.args)]),
+    )
     return campaign
 
 
 def run_numbers(config: pytest.Config) -> list[tuple[str, int]]:
     """Return model and number of every iteration of the session."""
-    replayed = replayed_mutation(config)
+    analyzed, replayed = analyzed_campaign(config), replayed_mutation(config)
+    if analyzed is not None:
+        return list(analyzed.iterations)
     if replayed is not None:
         return [(replayed.model, max(1, replayed.iteration))]
     iters = settings_of(config).iters
@@ -259,7 +332,7 @@ def worker_name(config: pytest.Config) -> str:
 
 def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
     """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
-    if settings_of(config).device == "cpu":
+    if settings_of(config).device == "cpu" or settings_of(config).controller:
         return devices.cpu_sets(devices.cores())
     size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
     return devices.npu_sets(npus.visible(), size)

@@ -22,7 +22,8 @@ STACKS: Mapping[Compare, tuple[Stack, Stack]] = {
     "pta_pta": ("pta", "pta"),
     "msa_msa": ("msa", "msa"),
 }
-CPU_GATE, NPU_GATE = ("accuracy", "output"), ("accuracy", "memory", "performance")
+CPU_GATE = ("accuracy", "output", "drift")
+NPU_GATE = ("accuracy", "memory", "performance")
 CPU_OUTPUT, NPU_OUTPUT = (1e-5, 100.0), (0.05, 30.0)
 """Limits of a video: relative difference, PSNR in dB. In float32 on cpu two sound stacks stay below
 1e-6, and another GELU is 1e-4 away; bf16 alone is some percent."""
@@ -52,6 +53,9 @@ class Settings:
     time_tolerance: float
     output_tolerance: float
     output_psnr: float
+    noise: int
+    drift_factor: float
+    drift_minima: tuple[str, ...]
     output: Path
     config: Path | None
     cpu_workers: int
@@ -60,6 +64,10 @@ class Settings:
     adapter_fixes: bool
     replay: Path | None
     resume: Path | None
+    analyze: Path | None
+    verdict_xml: Path | None
+    language: str
+    controller: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -78,6 +86,16 @@ class Settings:
     def sides(self) -> tuple[Stack, Stack]:
         """The stacks of the baseline side and the compare side."""
         return STACKS[self.compare]
+
+    @property
+    def roots(self) -> dict[str, Path | None]:
+        """The roots of this machine that have their like on the other machines of a run."""
+        return {
+            "lmsv": self.root,
+            "mindspeed_mm": self.mindspeed_mm_path,
+            "pta": self.pta_path,
+            "msa": self.msa_path,
+        }
 
 
 @dataclass(frozen=True)
@@ -124,7 +142,16 @@ def resolve(
         found["gate"] = CPU_GATE if on_cpu else NPU_GATE
     if found["output"] is None:
         found["output"] = Path(environment.get("LMSV_OUTPATH") or "output")
-    for name in ("output", "replay", "resume", "dataset_root", "load_path", "env_dir"):
+    for name in (
+        "output",
+        "replay",
+        "resume",
+        "analyze",
+        "verdict_xml",
+        "dataset_root",
+        "load_path",
+        "env_dir",
+    ):
         if found[name] is not None:
             found[name] = (root / found[name]).resolve()
     for name in ("pta_env", "msa_env"):
@@ -158,9 +185,12 @@ JUDGING = (
     "adapter_fixes",
     "compare",
     "cpu_workers",
+    "drift_factor",
+    "drift_minima",
     "gate",
     "loss_tolerance",
     "memory_tolerance",
+    "noise",
     "output_psnr",
     "output_tolerance",
     "seed",

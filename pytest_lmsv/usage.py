@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from pytest_lmsv import session
-from pytest_lmsv.campaign.run import find_launcher
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw
@@ -25,6 +25,7 @@ BROKEN_DISTRIBUTIONS = {
 def check(config: pytest.Config) -> None:
     """Find all bad input that can be found before any run; raises InputProblem for the first."""
     _check_root(config)
+    analyzes = session.analyzed_campaign(config) is not None
     if not session.models_of(config):
         raise InputProblem(
             f"--lmsv-config {session.settings_of(config).config}: no MODEL_NAME in it, and no "
@@ -32,6 +33,8 @@ def check(config: pytest.Config) -> None:
         )
     for model in session.models_of(config).values():
         session.expected_bugs(config, model.name)
+        if analyzes:
+            continue
         settings, given = session.settings_of(config), session.replayed_mutation(config)
         if given is not None:
             apply.apply(model.documents(settings.device), given.edits)
@@ -79,6 +82,8 @@ def _check_xdist(config: pytest.Config) -> None:
         )
     if config.option.dist == "load" and "--dist" not in " ".join(config.invocation_params.args):
         config.option.dist = "worksteal"
+    if session.analyzed_campaign(config) is not None:
+        return
     if session.settings_of(config).chain:
         raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
     devices.slots(asked, len(session.device_sets(config)))

@@ -16,5 +16,6 @@ def test_alignment(pta_run: RunRecord, msa_run: RunRecord, judgement: Judgement)
     judgement.check("memory", memory.result != "NG")  # MSA's peak <= PTA's
     judgement.check("performance", performance.result != "NG")  # MSA's time <= PTA's
     judgement.check("output", judgement.output.result != "NG")  # the same tokens, the same video
+    judgement.check("drift", judgement.drift.result != "NG")  # every step, within 10 x the noise
 
     judgement.conclude()

@@ -40,7 +40,7 @@ def test_defaults_are_those_of_the_design() -> None:
     )
     assert (found.pta_timeout, found.msa_timeout, found.silence_timeout) == (3000, 3000, 180)
     assert (found.gate, found.loss_tolerance, found.memory_tolerance) == (
-        ("accuracy", "output"),
+        ("accuracy", "output", "drift"),
         0.05,
         0,
     )
@@ -83,7 +83,9 @@ def test_the_first_source_that_says_something_wins() -> None:
     [
         ({"model": "a,b"}, "model", ("a", "b")),
         ({"model": ["a", "b, c"]}, "model", ("a", "b", "c")),
-        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance", "output")),
+        ({"gate": "all"}, "gate", ("accuracy", "memory", "performance", "output", "drift")),
+        ({"drift_minima": "loss=1e-6, first=0"}, "drift_minima", ("loss=1e-6", "first=0")),
+        ({"noise": 0}, "noise", 0),
         ({"gate": "performance accuracy"}, "gate", ("accuracy", "performance")),
         ({"chain": "on"}, "chain", True),
         ({"chain": False}, "chain", False),

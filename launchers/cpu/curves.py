@@ -2,8 +2,8 @@
 
 ``curves.py FILE``: for each JSON line of FILE (``{"documents": {...}, "steps": 5, "seed": 43}``,
 and ``"network": "cpu.module:Class"`` where it is not CogVideoX)
-one line out: ``{"losses", "grad_norms", "parameter_count", "parameters", "echo"}`` or
-``{"error"}``.
+one line out: ``{"losses", "grad_norms", "parameter_norms", "noise", "parameter_count",
+"parameters", "echo"}`` or ``{"error"}``; with ``"noise": N`` that many noise runs' curves.
 """
 
 from __future__ import annotations
@@ -20,41 +20,38 @@ from cpu import stack
 
 stack.boot()
 
+from cpu import noise, weights  # noqa: E402
 from cpu.configuration import Configuration  # noqa: E402
-from cpu.training import train  # noqa: E402
 from cpu.workers import Workers  # noqa: E402
 
 
 def curves(line: dict[str, Any]) -> dict[str, Any]:
     """Train one configuration; return what a mutation of it may show in."""
     configuration = Configuration(line["documents"])
-    losses: list[float] = []
-    norms: list[float] = []
-    digests: dict[str, Any] = {}
-
-    def on_step(loss: float, norm: float, **others: Any) -> None:
-        losses.append(loss)
-        norms.append(norm)
-
+    noise_runs = line.get("noise", 0)
     module, name = line.get("network", "cpu.cogvideox:CogVideoX").split(":")
     model = getattr(import_module(module), name)(configuration, line["seed"])
-    train(
-        configuration,
-        model.network,
-        model.micro_batch,
-        model.loss,
-        steps=line["steps"],
-        seed=line["seed"],
-        workers=Workers(),
-        on_start=digests.update,
-        on_step=on_step,
-    )
+    held = weights.fill(model.network, line["seed"])
+    parts = [
+        noise.training(
+            configuration,
+            model,
+            steps=line["steps"],
+            seed=line["seed"],
+            workers=Workers(),
+            noise=number,
+        )
+        for number in range(noise_runs + 1)
+    ]
+    whole = parts[0]
     count = sum(parameter.numel() for parameter in model.network.parameters())
     return {
-        "losses": losses,
-        "grad_norms": norms,
+        "losses": [loss for _, loss in whole["losses"]],
+        "grad_norms": [norm for _, norm in whole["grad_norms"]],
+        "parameter_norms": whole["parameter_norms"],
+        "noise": parts[1:],
         "parameter_count": count,
-        "parameters": {name: held["digest"] for name, held in digests.items()},
+        "parameters": {name: each["digest"] for name, each in held.items()},
         "echo": configuration.echo,
     }
 

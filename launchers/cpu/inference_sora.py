@@ -24,7 +24,7 @@ def main() -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import stack, weights, workers
+    from cpu import noise, recording, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -56,11 +56,13 @@ def main() -> None:
     )
     folder = Path(os.environ.get("LMSV_RUN_DIR", ".")) / "samples"
     folder.mkdir(parents=True, exist_ok=True)
-    seconds = 0.0
+    seconds, made = 0.0, []
     for number in range(len(pipeline.prompts)):
         begun = time.perf_counter()
-        video = pipeline.generate(number, Bar(steps) if first else lambda step: None)
+        with recording.whole(pipeline, group.rank):
+            video = pipeline.generate(number, Bar(steps) if first else lambda step: None)
         seconds += time.perf_counter() - begun
+        made.append(video)
         if first:
             np.save(folder / f"video_{number}.npy", video)
             gif.write(folder / f"video_{number}.gif", video, pipeline.fps)
@@ -68,6 +70,7 @@ def main() -> None:
     RECORD.facts["generation_s"] = seconds
     if first:
         say("Inference finished.")
+        noise.measure(lambda number: noise.videos(pipeline, seed, made, number))
     group.close()
 
 

@@ -22,7 +22,7 @@ def main() -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import stack, weights, workers
+    from cpu import noise, recording, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -49,7 +49,8 @@ def main() -> None:
         adapter_fixes=fixes,
     )
     begun = time.perf_counter()
-    found = model.answer()
+    with recording.whole(model.network, group.rank):
+        found = model.answer()
     RECORD.facts.update(generation_s=time.perf_counter() - begun, steps=len(found.ids))
     if first:
         text = tokenizer.shown(found.ids)
@@ -64,6 +65,7 @@ def main() -> None:
                 "text": text,
             }
         )
+        noise.measure(lambda number: noise.answer(model, seed, found, number))
     group.close()
 
 

@@ -29,7 +29,7 @@ def main(network: str = "cpu.cogvideox:CogVideoX") -> None:
     if scheduler.is_scheduler():
         scheduler.serve()
         return
-    from cpu import stack, weights, workers
+    from cpu import noise, recording, stack, weights, workers
 
     fixes = stack.boot()
     group = workers.join()
@@ -80,11 +80,17 @@ def main(network: str = "cpu.cogvideox:CogVideoX") -> None:
         workers=group,
         on_start=on_start,
         on_step=on_step,
+        recorder=recording.from_environment(),
     )
     if first and "save" in args:
         weights.save(model.network, Path(args["save"]), steps)
     if first:
         say(f"[after training is done] datetime: {now()} ")
+    noise.measure(
+        lambda number: noise.training(
+            configuration, model, steps=steps, seed=seed, workers=group, noise=number
+        )
+    )
     group.close()
 
 

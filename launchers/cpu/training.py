@@ -14,6 +14,7 @@ from cpu import stack, weights
 from cpu.configuration import Configuration
 from cpu.optimizer import AdamW, Schedule
 from cpu.randomness import Draws
+from cpu.recording import Recorder
 from cpu.workers import Workers
 
 
@@ -60,33 +61,44 @@ def train(
     workers: Workers,
     on_start: Callable[[dict[str, Any]], None],
     on_step: Callable[..., None],
+    noise: int = 0,
+    recorder: Recorder | None = None,
 ) -> None:
     """Train *network* for *steps* steps.
 
     ``micro_batch(step, first sample, batches, draws)`` makes the inputs of ``loss_of``;
-    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures.
+    ``on_start`` is told the digests of the weights, ``on_step`` each step's figures. *noise*: the
+    number of a noise run, which starts from moved weights; 0 is the run itself. *recorder* looks at
+    the modules of the steps that it was asked for.
     """
-    digests = weights.fill(network, seed)
+    digests = weights.fill(network, seed, noise)
     named = [pair for pair in network.named_parameters() if pair[1].requires_grad]
     optimizer = AdamW(configuration, named)
     schedule = Schedule(configuration, steps)
     batches = Batches(configuration, workers)
-    gradients_of = stack.value_and_gradients(loss_of, optimizer.parameters)
+    watched = loss_of if recorder is None else recorder.observed(loss_of)
+    gradients_of = stack.value_and_gradients(watched, optimizer.parameters)
     on_start(digests)
     nans = 0
     for step in range(1, steps + 1):
         begun = time.perf_counter()
         total = None
+        if recorder is not None:
+            recorder.begin(step, network)
         for number in range(batches.accumulation):
             draws = Draws(seed, step, number, workers.rank)
             first = (step - 1) * batches.whole + batches.stratum(number)
             loss, gradients = gradients_of(*micro_batch(number, first, batches, draws))
             part = torch.cat([optimizer.flatten(gradients), loss.reshape(1)])
             total = part if total is None else total + part
+        own = total / batches.accumulation
         total = workers.sum(total) / (batches.accumulation * workers.size)
         summed = total.detach().numpy()
         loss_value = float(summed[-1])
         norm, each = optimizer.norms(summed[:-1])
+        if recorder is not None and recorder.recording:
+            alone = optimizer.norms(own.detach().numpy()[:-1])[1]
+            recorder.end(workers.rank, loss=loss_value, own_gradients=alone, gradients=each)
         nans += math.isnan(loss_value)
         optimizer.update(total[:-1], norm, schedule.rate(step - 1))
         ms = (time.perf_counter() - begun) * 1000.0

@@ -31,6 +31,17 @@ def initial(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     return values.astype(np.float32)
 
 
+def moved(values: np.ndarray, name: str, seed: int, noise: int) -> np.ndarray:
+    """Return the float32 *values* of *name*, each one unit in its last place up or down.
+
+    The directions belong to seed, *noise* (the number of the noise run, from 1) and name, so that
+    every worker moves alike.
+    """
+    up = generator("noise", noise, seed, name).random_sample(values.shape) < 0.5
+    towards = np.where(up, np.float32(np.inf), np.float32(-np.inf))
+    return np.nextafter(values, towards, dtype=np.float32)
+
+
 def save(network, folder: Path, step: int) -> None:
     """Write the weights after *step* to ``folder/iter_<step>/weights.npz``, whole or not at all."""
     target = folder / f"iter_{step:07d}"
@@ -42,14 +53,20 @@ def save(network, folder: Path, step: int) -> None:
     aside.rename(target / "weights.npz")
 
 
-def fill(network, seed: int) -> dict[str, dict[str, object]]:
-    """Fill every parameter of *network*; return type, shape and digest of what it then holds."""
+def fill(network, seed: int, noise: int = 0) -> dict[str, dict[str, object]]:
+    """Fill every parameter of *network*; return type, shape and digest of what it then holds.
+
+    *noise*: the number of a noise run, whose weights are :func:`moved`; 0 is the run itself.
+    """
     import torch
 
     held: dict[str, dict[str, object]] = {}
     for name, parameter in network.named_parameters():
         shape = tuple(parameter.shape)
-        stack.assign(parameter, torch.tensor(initial(name, shape, seed)))
+        start = initial(name, shape, seed)
+        if noise:
+            start = moved(start, name, seed, noise)
+        stack.assign(parameter, torch.tensor(start))
         values = np.ascontiguousarray(parameter.detach().numpy())
         held[name] = {
             "dtype": str(values.dtype),

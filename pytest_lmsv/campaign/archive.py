@@ -13,11 +13,12 @@ from pytest_lmsv.files import write_json, write_whole
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord
+from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord, Steady
 
 T = TypeVar("T")
 RECORD = "record.json"
 ATTEMPT = "attempt.json"
+STEADY = "steady.json"
 
 
 def write_mutation(folder: Path, mutation: Mutation) -> None:
@@ -37,15 +38,24 @@ def read_attempt(folder: Path) -> Attempt | None:
     return _restored(Attempt, path)
 
 
-def write_run(folder: Path, run: RunRecord) -> None:
+def write_run(folder: Path, run: RunRecord, name: str = RECORD) -> None:
     """Store one run alone, that of the unmutated configuration."""
-    write_json(folder / RECORD, to_plain(run))
+    write_json(folder / name, to_plain(run))
 
 
-def read_run(folder: Path) -> RunRecord | None:
+def read_run(folder: Path, name: str = RECORD) -> RunRecord | None:
     """Return the run that :func:`write_run` stored in *folder*."""
-    path = folder / RECORD
-    return _restored(RunRecord, path)
+    return _restored(RunRecord, folder / name)
+
+
+def write_steady(folder: Path, steady: Steady) -> None:
+    """Store what the unmutated configuration showed on npu."""
+    write_json(folder / STEADY, to_plain(steady))
+
+
+def read_steady(folder: Path) -> Steady | None:
+    """Return what :func:`write_steady` stored in *folder*."""
+    return _restored(Steady, folder / STEADY)
 
 
 def write_iteration(folder: Path, record: IterationRecord) -> None:
@@ -76,11 +86,17 @@ def _restored(kind: type[T], path: Path) -> T | None:
 
 def stored_iterations(campaign: Path) -> Iterator[IterationRecord]:
     """Yield all finished iterations of *campaign*, by model and number."""
-    found = [path.parent for path in campaign.glob(f"iters/*/iter_*/{RECORD}")]
-    for folder in sorted(found, key=lambda f: (f.parent.name, int(f.name.partition("_")[2]))):
-        record = read_iteration(folder)
+    for model, number in stored_numbers(campaign):
+        record = read_iteration(campaign / "iters" / model / f"iter_{number}")
         if record is not None:
             yield record
+
+
+def stored_numbers(campaign: Path) -> list[tuple[str, int]]:
+    """Return model and number of all finished iterations of *campaign*, sorted."""
+    found = [path.parent for path in campaign.glob(f"iters/*/iter_*/{RECORD}")]
+    numbers = ((folder.parent.name, folder.name.partition("_")[2]) for folder in found)
+    return sorted((model, int(text)) for model, text in numbers if text.isdigit())
 
 
 def is_ok(record: IterationRecord, verdict: str) -> bool | None:
@@ -140,6 +156,9 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
             "time_diff": difference(record, "performance"),
             "output_diff": difference(record, "output"),
             "issues": list(record.findings),
+            "drift_ok": is_ok(record, "drift"),
+            "drift": record.drift,
+            "steady": record.steady,
         },
         "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
         "verdicts": [to_plain(verdict) for verdict in record.verdicts],
@@ -161,6 +180,8 @@ def _side_metrics(record: IterationRecord, run: RunRecord | None) -> dict[str, A
         "grad_norms": metrics.grad_norms,
         "step_time_ms": metrics.step_time_ms,
         "sources": metrics.sources,
+        "curves": run.curves,
+        "noise": run.noise,
     }
 
 

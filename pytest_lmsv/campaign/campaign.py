@@ -5,24 +5,28 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
-from pytest_lmsv.campaign import archive, samples
+from pytest_lmsv.campaign import archive, samples, steady, stored_campaign
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.campaign.sides import Side, sides
+from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.campaign.weights import check_space
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.files import locked, write_json
+from pytest_lmsv.judge import drift, known_bugs
+from pytest_lmsv.judge.curves import Limits, limits
 from pytest_lmsv.judge.effect import not_reached
 from pytest_lmsv.judge.fairness import unequal_weights
 from pytest_lmsv.judge.findings import Finding, findings, in_gate
+from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.judge.output import differences
 from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import Tolerances, verdicts
@@ -34,19 +38,9 @@ from pytest_lmsv.records import (
     Mutation,
     RunRecord,
     SampleDifference,
+    Steady,
 )
 from pytest_lmsv.settings import Settings
-
-SAME_ON_RESUME = (
-    "seed",
-    "device",
-    "compare",
-    "steps",
-    "mutations",
-    "chain",
-    "adapter_fixes",
-    "cpu_workers",
-)
 
 
 @dataclass(frozen=True)
@@ -56,6 +50,10 @@ class Campaign:
     settings: Settings
     models: Mapping[str, ModelSpec]
     folder: Path
+    bugs: tuple[KnownBug, ...] = ()
+    """Of an analysis: what the stored errors are named by, anew."""
+    nodes: tuple[str, ...] = ()
+    """The machines of its runs, the master first; none: this one alone."""
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -79,13 +77,22 @@ class Campaign:
             settings.output_psnr,
         )
 
-    def begin(self, versions: Mapping[str, Any]) -> None:
-        """Write campaign.json; with --lmsv-resume check that it is the same experiment.
+    @property
+    def limits(self) -> Limits:
+        """The limits of the verdict drift."""
+        settings = self.settings
+        return limits(settings.device, settings.drift_factor, settings.drift_minima)
 
-        Raises InputProblem naming the first setting that differs.
+    def begin(
+        self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
+    ) -> None:
+        """Write campaign.json; *numbers* are the iterations that are to run, *command* asked so.
+
+        With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
+        first setting that differs.
         """
         path = self.folder / "campaign.json"
-        wanted = {name: getattr(self.settings, name) for name in SAME_ON_RESUME}
+        wanted = {name: getattr(self.settings, name) for name in FIXED}
         spaces = {name: self._digest(model) for name, model in self.models.items()}
         if path.exists():
             stored = data.read_json(path)
@@ -98,19 +105,27 @@ class Campaign:
                         f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
                         f"{value!r}; give the same"
                     )
+            if len(stored.get("nodes", [])) != len(self.nodes):
+                raise InputProblem(
+                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
+                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
+                )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
-                        f"--lmsv-resume {self.folder}: {name} has other documents or another "
-                        "mutation space now; start a new campaign"
+                        f"--lmsv-resume {self.folder}: {name} has other documents, another "
+                        "mutation space or another way of drawing now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
+            command = stored.get("command") or command
+            numbers = stored_campaign.read(self.folder).merged(numbers)
         write_json(
             path,
             {
                 "schema": 1,
                 "models": list(self.models),
                 "iters": self.settings.iters,
+                "iterations": list(numbers),
                 "settings": {
                     **wanted,
                     "gate": self.settings.gate,
@@ -119,10 +134,15 @@ class Campaign:
                     "time_tolerance": self.settings.time_tolerance,
                     "output_tolerance": self.settings.output_tolerance,
                     "output_psnr": self.settings.output_psnr,
+                    "noise": self.settings.noise,
+                    "drift_factor": self.settings.drift_factor,
+                    "drift_minima": self.settings.drift_minima,
                 },
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "nodes": list(self.nodes),
+                "command": command,
             },
         )
 
@@ -154,7 +174,7 @@ class Campaign:
                     ) from None
                 archive.write_run(place.folder, run)
                 if self.settings.save_weights != "always":
-                    place.remove_weights()
+                    runner.remove_weights(spec, place)
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -205,12 +225,20 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
+                steady=self._steady(runner, spec),
             )
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
-            filled.place.remove_weights()
+            runner.remove_weights(spec, filled.place)
         return record
+
+    def _steady(self, runner: Runner, spec: ModelSpec) -> Steady | None:
+        """Return what sound runs differ by on npu; on cpu a run measures its own noise."""
+        if self.settings.device == "cpu":
+            return None
+        unmutated = self.unmutated(runner, spec)
+        return steady.measured(runner, spec, self.sides, unmutated, self.judged)
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
@@ -223,12 +251,48 @@ class Campaign:
             self.labels,
             record.samples,
         )
-        record = replace(record, verdicts=found)
+        drifted = drift.of_runs(
+            record.baseline_run,
+            record.compare_run,
+            record.kind,
+            record.samples,
+            self.limits,
+            labels=self.labels,
+            steady=record.steady,
+            may_lack=self.settings.device == "npu",
+        )
+        record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)
         return replace(
             record,
             findings=tuple(f.text for f in self.findings(record)),
             failing=tuple(f.text for f in self.failing(record)),
         )
+
+    def records(self) -> Iterator[IterationRecord]:
+        """Yield all finished iterations, by model and number, as this session judges them."""
+        return map(self.seen, archive.stored_iterations(self.folder))
+
+    def record(self, model: str, number: int) -> IterationRecord | None:
+        """Return a finished iteration as this session judges it, None where it was not finished."""
+        found = archive.read_iteration(iteration_folder(self.folder, model, number))
+        return None if found is None else self.seen(found)
+
+    def seen(self, record: IterationRecord) -> IterationRecord:
+        """Return *record*, a stored one, judged and named by this session's rules."""
+        if record.status != "DONE":
+            return record
+        run = record.compare_run
+        if self.settings.analyze is not None and run is not None and run.error is not None:
+            bug = known_bugs.match(
+                self.bugs,
+                run.error,
+                stack=run.stack,
+                device=self.settings.device,
+                model=record.model,
+            )
+            error = replace(run.error, known_bug=bug.id if bug else None)
+            record = replace(record, compare_run=replace(run, error=error))
+        return self.judged(record)
 
     def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return what is wrong with *record*, whether it is in the gate or not."""
@@ -276,6 +340,11 @@ class Campaign:
             for attempt in range(1, self.settings.attempts + 1)
         )
         return tuple(a for a in map(archive.read_attempt, folders) if a is not None)
+
+    def untested(self, spec: ModelSpec, number: int, problem: EnvironmentProblem) -> None:
+        """Store that iteration *number* could not even begin, where nothing is stored of it."""
+        if archive.read_iteration(iteration_folder(self.folder, spec.name, number)) is None:
+            self._store_untested(spec, number, problem)
 
     def _store_untested(
         self,

@@ -37,7 +37,11 @@ def read(folder: Path) -> dict[str, Sample]:
 
 def _text(path: Path) -> Text:
     content: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-    return Text(tuple(int(token) for token in content["token_ids"]), str(content.get("text", "")))
+    return Text(
+        tuple(int(token) for token in content["token_ids"]),
+        str(content.get("text", "")),
+        tuple(float(value) for value in content.get("logprobs") or ()),
+    )
 
 
 def video(path: Path) -> Video:

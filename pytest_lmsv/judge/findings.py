@@ -88,7 +88,7 @@ def short_text(verdict: Verdict) -> str:
 def long_text(verdict: Verdict, labels: tuple[str, str]) -> str:
     """Return as ``memory NG: MSA 36562 MB > PTA 33399 MB (+3163 MB, +9.5 %)``."""
     left, right = verdict.baseline, verdict.compare
-    if verdict.difference is None or left is None or right is None:
+    if verdict.name == "drift" or verdict.difference is None or left is None or right is None:
         return f"{verdict.name} {verdict.result}: {verdict.reason}"
     if verdict.name == "accuracy":
         return (
@@ -111,6 +111,8 @@ def percent(value: float) -> str:
 
 
 def _difference(verdict: Verdict) -> str:
+    if verdict.ratio is not None:
+        return f" {verdict.ratio:.2g} x its limit"
     if verdict.difference is None:
         return ""
     if verdict.unit == "relative":

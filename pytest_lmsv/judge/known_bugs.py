@@ -17,7 +17,7 @@ _OPTIONAL = (
     "models", "operations", "device", "signature", "verdict", "limit", "strict", "versions",
     "when", "report", "since",
 )  # fmt: skip
-_VERDICTS = ("accuracy", "memory", "performance", "output")
+_VERDICTS = ("accuracy", "memory", "performance", "output", "drift")
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _SPECIFIER = re.compile(r"\s*([A-Za-z0-9][\w.-]*?)\s*((?:(?:[<>=!]=|[<>])\s*[\w.]+\s*,?\s*)+)\Z")
 _CLAUSE = re.compile(r"([<>=!]=|[<>])\s*([\w.]+)")

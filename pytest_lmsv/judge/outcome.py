@@ -154,6 +154,8 @@ def run_record(
         versions=versions,
         logs=reading.logs,
         completions=reading.completions,
+        curves=reading.exact.curves,
+        noise=reading.exact.noise,
     )
 
 
@@ -165,9 +167,9 @@ def exact(reading: Reading) -> tuple[Metrics, tuple[Note, ...]]:
     NaN is NaN here.
     """
     # The log prints seven digits of a loss (%.6E) and three decimals of a norm (%.3f).
-    losses, odd = _refined(dict(reading.metrics.losses), reading.exact_losses, 1e-6, 0.0)
+    losses, odd = _refined(dict(reading.metrics.losses), reading.exact.losses, 1e-6, 0.0)
     norms, odd_norms = _refined(
-        dict(reading.metrics.grad_norms), reading.exact_grad_norms, 0.0, 5.1e-4
+        dict(reading.metrics.grad_norms), reading.exact.grad_norms, 0.0, 5.1e-4
     )
     notes = []
     if odd or odd_norms:
@@ -178,7 +180,7 @@ def exact(reading: Reading) -> tuple[Metrics, tuple[Note, ...]]:
     for step in reading.nan_steps:
         losses.setdefault(step, math.nan)
     sources = dict(reading.metrics.sources)
-    if reading.exact_losses and reading.metrics.losses:
+    if reading.exact.ranks and reading.metrics.losses:
         sources["losses"] = f"{sources.get('losses', 'log')}; digits from step records"
     metrics = replace(
         reading.metrics,

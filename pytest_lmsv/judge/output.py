@@ -20,6 +20,8 @@ class Text:
 
     token_ids: tuple[int, ...]
     text: str = ""
+    logprobs: tuple[float, ...] = ()
+    """Of each token when it was chosen; empty where they were not recorded."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +72,33 @@ def differences(
 def _texts(name: str, ours: Text, theirs: Text, labels: tuple[str, str]) -> SampleDifference:
     pairs = list(enumerate(zip_longest(ours.token_ids, theirs.token_ids), start=1))
     wrong = [(place, pair) for place, pair in pairs if pair[0] != pair[1]]
+    sure = _logprob_gap(ours, theirs, wrong[0][0] - 1 if wrong else len(pairs))
     if not wrong:
-        return SampleDifference(name, "text", 0.0, reason=f"{len(pairs)} tokens are equal")
+        reason = f"{len(pairs)} tokens are equal"
+        return SampleDifference(name, "text", 0.0, reason=reason, logprob=sure)
     place, pair = wrong[0]
     shown = ["no token" if token is None else f"token {token}" for token in pair]
     reason = (
         f"first differing token is {place} of {len(pairs)}: {labels[0]} has {shown[0]}, "
         f"{labels[1]} {shown[1]}"
     )
-    return SampleDifference(name, "text", float(len(wrong)), reason=reason)
+    return SampleDifference(
+        name, "text", float(len(wrong)), reason=reason, place=place, logprob=sure
+    )
+
+
+def _logprob_gap(ours: Text, theirs: Text, count: int) -> float | None:
+    """Return the largest difference of the log probabilities of the first *count* tokens.
+
+    None where neither side recorded any; infinite where only one did, or has no finite number.
+    """
+    if not ours.logprobs and not theirs.logprobs:
+        return None
+    pairs = list(zip_longest(ours.logprobs[:count], theirs.logprobs[:count]))
+    if any(a is None or b is None for a, b in pairs):
+        return math.inf
+    gaps = [abs(a - b) for a, b in pairs if a != b]
+    return max((gap if math.isfinite(gap) else math.inf for gap in gaps), default=0.0)
 
 
 def _videos(name: str, ours: Video, theirs: Video, labels: tuple[str, str]) -> SampleDifference:

@@ -41,6 +41,14 @@ def run(job: Job, watch: Callable[[], None] | None = None) -> Ended:
     if report is None:
         stubborn, unkillable = end_run(job.run_id, job.grace)
         return Ended(None, reason if reason != "exit" else "lost", seconds, stubborn, unkillable)
+    return ended(report, job, reason, seconds)
+
+
+def ended(report: dict[str, Any], job: Job, reason: Reason, seconds: float) -> Ended:
+    """The end that a guard reports; *reason* is why we told it to end the run, else ``exit``.
+
+    EnvironmentProblem (``file_missing``) if the command could not be started.
+    """
     if "problem" in report:
         raise EnvironmentProblem(
             f"cannot start {job.argv[0]} in {job.cwd}: {report['problem']}", "file_missing"
@@ -69,7 +77,27 @@ def end_run(run_id: str, grace: float = 5.0) -> tuple[tuple[Leftover, ...], tupl
 
 def start(job: Job) -> subprocess.Popen[bytes]:
     """The guard of *job*, in a session of its own (a Ctrl-C is pytest's to decide on)."""
-    specification = {
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-u", guard.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    try:
+        process.stdin.write(json.dumps(specification(job)).encode("ascii") + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:  # killed already: found out by the missing report
+        pass
+    except BaseException:
+        process.stdin.close()
+        raise
+    return process
+
+
+def specification(job: Job) -> dict[str, Any]:
+    """What the guard of *job* is told in its first line."""
+    return {
         "argv": list(job.argv),
         "env": dict(job.env),
         "cwd": str(job.cwd),
@@ -79,22 +107,6 @@ def start(job: Job) -> subprocess.Popen[bytes]:
         "grace_s": job.grace,
         "parent": os.getpid(),
     }
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-u", guard.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None
-    try:
-        process.stdin.write(json.dumps(specification).encode("ascii") + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:  # killed already: found out by the missing report
-        pass
-    except BaseException:
-        process.stdin.close()
-        raise
-    return process
 
 
 def wait(
@@ -139,6 +151,12 @@ def growth(job: Job) -> list[tuple[str, int, int]]:
             continue
         state += [(name, stat.st_size, stat.st_mtime_ns) for name, stat in files]
     return state
+
+
+def readable(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the guard has said something, or is gone."""
+    assert process.stdout is not None
+    return bool(select.select([process.stdout], [], [], 0)[0])
 
 
 def close_stdin(process: subprocess.Popen[bytes]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv.logs import belonging, categories, roots
-from pytest_lmsv.logs.completion import read_record
+from pytest_lmsv.logs.completion import Exact, read_record
 from pytest_lmsv.logs.ending import ending
 from pytest_lmsv.logs.file import LogFile, Reader
 from pytest_lmsv.logs.runs import Run
@@ -38,8 +38,7 @@ class Reading:
     complete: bool | None = None
     nan_steps: tuple[int, ...] = ()
     """Steps whose loss is missing because it was NaN."""
-    exact_losses: Mapping[int, float] = field(default_factory=dict)
-    exact_grad_norms: Mapping[int, float] = field(default_factory=dict)
+    exact: Exact = field(default_factory=Exact)
     """Full precision, from ``record/steps_<k>.jsonl``."""
     last_warning: str = ""
     last_line: str = ""
@@ -100,8 +99,7 @@ def read(
         asked=asked,
         complete=complete,
         nan_steps=nan_steps,
-        exact_losses=exact[0],
-        exact_grad_norms=exact[1],
+        exact=exact,
         last_warning=next((warning for warning, _ in endings if warning), ""),
         last_line=next((line for _, line in endings if line), ""),
         logs=tuple(str(file.path) for file in kept),

@@ -15,6 +15,9 @@ from typing import Any
 from pytest_lmsv.mutation.constraints import Constraint, Layout
 from pytest_lmsv.mutation.pointer import canonical
 
+DRAWING = 2
+"""The way of drawing; another one draws other mutations for the same seed. 1 was uniform."""
+
 
 @dataclass(frozen=True, eq=False)
 class Key:
@@ -60,6 +63,7 @@ class Space:
     def digest(self) -> str:
         """``sha256:`` of the canonical JSON of all that decides a draw, the documents apart."""
         content = {
+            "drawing": DRAWING,
             "model": self.model,
             "device": self.device,
             "layout": [getattr(self.layout, name) for name in Layout.__slots__],

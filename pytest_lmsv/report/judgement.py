@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
-from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.covering import covers
 from pytest_lmsv.judge.findings import MUTATION, UNCOMPARED, Finding, first_line
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
@@ -27,7 +26,7 @@ class Judgement:
     _failed: list[str] = field(default_factory=list)
 
     def verdict(self, name: str) -> Verdict:
-        """Return the verdict called *name*: accuracy, memory, performance or output."""
+        """Return the verdict called *name*: accuracy, memory, performance, output, drift."""
         return next(verdict for verdict in self.record.verdicts if verdict.name == name)
 
     @property
@@ -49,6 +48,11 @@ class Judgement:
     def output(self) -> Verdict:
         """Of what an inference made."""
         return self.verdict("output")
+
+    @property
+    def drift(self) -> Verdict:
+        """Of every step: losses, gradients, and what an inference made."""
+        return self.verdict("drift")
 
     def check(self, name: str, holds: bool) -> None:
         """Remember that *name* does not hold; nothing is raised before :meth:`conclude`."""
@@ -85,37 +89,23 @@ class Judgement:
         """Return the lines under the first one: the mutation, the figures, how to repeat."""
         record, labels = self.record, self.campaign.labels
         assert record.mutation is not None
-        folder = iteration_folder(self.campaign.folder, record.model, record.iteration)
         lines = ["mutation:"]
         lines += [f"  {edit.path}: {edit.old!r} -> {edit.new!r}" for edit in record.mutation.edits]
         for run, label in zip((record.baseline_run, record.compare_run), labels, strict=True):
             if run is not None:
                 lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
         lines += _error_lines(record.compare_run)
-        words = [f"--lmsv-replay={folder / 'mutation.json'}", *repeated(self.campaign.settings)]
-        lines.append(f"repeat: pytest {shlex.join(words)}")
+        lines.append(f"repeat: {self.repeat()}")
         return lines
+
+    def repeat(self) -> str:
+        """Return the command that runs and judges this iteration's mutation again."""
+        folder = iteration_folder(self.campaign.folder, self.record.model, self.record.iteration)
+        words = [f"--lmsv-replay={folder / 'mutation.json'}", *repeated(self.campaign.settings)]
+        return f"pytest {shlex.join(words)}"
 
     def _covering(self, finding: Finding) -> KnownBug | None:
         return next((bug for bug in self.expected if covers(bug, finding)), None)
-
-
-def covers(bug: KnownBug, finding: Finding) -> bool:
-    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
-    if finding.error is not None:
-        return bug.signature is not None and known_bugs.match([bug], finding.error) is not None
-    if finding.verdict is None or bug.verdict != finding.verdict.name:
-        return False
-    return bug.limit is None or relative(finding.verdict) < bug.limit
-
-
-def relative(verdict: Verdict) -> float:
-    """Return the difference of *verdict* relative to the baseline; infinite without a figure."""
-    if verdict.difference is None:
-        return math.inf
-    if verdict.unit == "relative":
-        return verdict.difference
-    return verdict.difference / verdict.baseline if verdict.baseline else math.inf
 
 
 def _error_lines(run: RunRecord | None) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 
-from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import iteration_folder
 from pytest_lmsv.records import IterationRecord, Verdict
@@ -19,7 +18,7 @@ DIFFERENCE = {"accuracy": "diff", "memory": "diff_mb", "performance": "diff_ms",
 def properties(campaign: Campaign, model: str, number: int) -> list[tuple[str, str]]:
     """Return the properties of an iteration as it is stored."""
     folder = iteration_folder(campaign.folder, model, number)
-    record = archive.read_iteration(folder)
+    record = campaign.record(model, number)
     values = [
         ("lmsv.model", model),
         ("lmsv.iteration", str(number)),
@@ -50,7 +49,21 @@ def _figures(record: IterationRecord) -> list[tuple[str, str]]:
     values.append(("lmsv.kind", record.kind))
     made = by_name.get("output")
     values.append(("lmsv.output.unit", made.unit if made else ""))
-    return values
+    return values + _drift(record, by_name.get("drift"))
+
+
+def _drift(record: IterationRecord, verdict: Verdict | None) -> list[tuple[str, str]]:
+    """Return the properties of the verdict drift: where it is first seen, and how much."""
+    found = record.drift
+    figures = {
+        "": verdict.result if verdict else "N/A",
+        ".ratio": "" if found is None or found.ratio is None else f"{found.ratio:.3g}",
+        ".step": str(found.step) if found and found.step is not None else "",
+        ".quantity": found.quantity if found else "",
+        ".gradient": found.gradient if found else "",
+        ".reason": found.reason if found else "",
+    }
+    return [(f"lmsv.drift{name}", text) for name, text in figures.items()]
 
 
 def mutation_text(record: IterationRecord) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pytest_lmsv.task6_config import values
 from pytest_lmsv.task6_config.fields import OF_OTHER_TASKS, WITHOUT_MEANING
 from pytest_lmsv.task6_config.text import ParsedFile, Place
 
 DEFAULT_MASTER_PORT = 29505
+HostKeys = Literal["strict", "accept-new"]
+"""``strict``: only keys of known_hosts. ``accept-new`` (labs): an unknown host's key is added."""
+Pairs = tuple[tuple[str, str], ...]
+"""Paths here and the same places on a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +25,17 @@ class NodeConfig:
     """The part before @ where HOST names a user; never part of an address."""
     ssh_port: int
     lmsv_path: str
-    pta_name: str
-    msa_name: str
-    pta_path: str
-    msa_path: str
-    mindspeed_mm_path: str | None
+    pta_name: str = ""
+    msa_name: str = ""
+    pta_path: str = ""
+    msa_path: str = ""
+    """Empty where not given; npu needs all four, cpu only what differs from this machine."""
+    mindspeed_mm_path: str | None = None
+    ssh_key: str | None = None
+    ssh_host_keys: HostKeys | None = None
+    gloo_socket_ifname: str | None = None
+    hccl_socket_ifname: str | None = None
+    path_map: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +48,19 @@ class MultiNode:
     gloo_socket_ifname: str | None = None
     hccl_socket_ifname: str | None = None
     other_nodes: tuple[NodeConfig, ...] = ()
+    nnodes: int | None = None
+    """As written: checked where it is known whether this machine is part of the run."""
+    ssh_key: str | None = None
+    ssh_host_keys: HostKeys = "strict"
+    ssh_known_hosts: str | None = None
+    """Instead of the user's and the system's known_hosts."""
+    ssh_config: str | None = None
+    """Instead of the user's ssh configuration."""
+    path_map: Pairs = ()
+    """Holds for every node; a node's own pairs win."""
 
 
+_EVERYWHERE = ("PATH_MAP", "SSH_HOST_KEYS", "SSH_KEY")
 _BLOCK_KEYS = (
     "ENABLED",
     "MASTER_ADDR",
@@ -48,9 +69,23 @@ _BLOCK_KEYS = (
     "GLOO_SOCKET_IFNAME",
     "HCCL_SOCKET_IFNAME",
     "OTHER_NODES",
+    "SSH_KNOWN_HOSTS",
+    "SSH_CONFIG",
+    *_EVERYWHERE,
 )
-_REQUIRED = ("HOST", "LMSV_PATH", "PTA_NAME", "MSA_NAME", "PTA_PATH", "MSA_PATH")
-_NODE_KEYS = (*_REQUIRED, "SSH_PORT", "MINDSPEED_MM_PATH")
+_REQUIRED = ("HOST", "LMSV_PATH")
+_NODE_KEYS = (
+    *_REQUIRED,
+    "PTA_NAME",
+    "MSA_NAME",
+    "PTA_PATH",
+    "MSA_PATH",
+    "MINDSPEED_MM_PATH",
+    "SSH_PORT",
+    "GLOO_SOCKET_IFNAME",
+    "HCCL_SOCKET_IFNAME",
+    *_EVERYWHERE,
+)
 
 
 def read_multi_node(file: ParsedFile, place: Place, block: Any, warnings: list[str]) -> MultiNode:
@@ -72,12 +107,6 @@ def read_multi_node(file: ParsedFile, place: Place, block: Any, warnings: list[s
         _node(file, (*place, "OTHER_NODES", position), entry, warnings)
         for position, entry in enumerate(entries)
     )
-    named = reader.get("NNODES", values.whole(1), None)
-    if named not in (None, len(nodes) + 1):
-        warnings.append(
-            f"{file.path}: NNODES is {named}, but OTHER_NODES and the master make "
-            f"{len(nodes) + 1}, which is used"
-        )
     return MultiNode(
         enabled=True,
         master_addr=reader.get("MASTER_ADDR", values.text, "127.0.0.1"),
@@ -85,7 +114,34 @@ def read_multi_node(file: ParsedFile, place: Place, block: Any, warnings: list[s
         gloo_socket_ifname=reader.get("GLOO_SOCKET_IFNAME", values.text, None),
         hccl_socket_ifname=reader.get("HCCL_SOCKET_IFNAME", values.text, None),
         other_nodes=nodes,
+        nnodes=reader.get("NNODES", values.whole(1), None),
+        ssh_key=reader.get("SSH_KEY", values.folder, None),
+        ssh_host_keys=reader.get("SSH_HOST_KEYS", host_keys, "strict"),
+        ssh_known_hosts=reader.get("SSH_KNOWN_HOSTS", values.folder, None),
+        ssh_config=reader.get("SSH_CONFIG", values.folder, None),
+        path_map=reader.get("PATH_MAP", pairs, ()),
     )
+
+
+def host_keys(value: Any) -> HostKeys:
+    """How host keys are checked."""
+    if value == "strict":
+        return "strict"
+    if value == "accept-new":
+        return "accept-new"
+    raise ValueError("strict or accept-new (an unknown host key is added, a changed one refused)")
+
+
+def pairs(value: Any) -> Pairs:
+    """Paths here and on the nodes, as an object or a list of pairs."""
+    listed = list(value.items()) if isinstance(value, dict) else value
+    try:
+        found = tuple((values.folder(local), values.text(remote)) for local, remote in listed)
+    except (TypeError, ValueError):
+        found = (("", ""),)
+    if not all(local.startswith("/") and remote.startswith("/") for local, remote in found):
+        raise ValueError('pairs of absolute paths, as { "/here/data": "/there/data" }')
+    return found
 
 
 def unknown_keys(file: ParsedFile, place: Place, block: Any, known: tuple[str, ...]) -> list[str]:
@@ -148,4 +204,9 @@ def _node(file: ParsedFile, place: Place, entry: Any, warnings: list[str]) -> No
         pta_path=reader.get("PTA_PATH", values.text, ""),
         msa_path=reader.get("MSA_PATH", values.text, ""),
         mindspeed_mm_path=reader.get("MINDSPEED_MM_PATH", values.text, None),
+        ssh_key=reader.get("SSH_KEY", values.folder, None),
+        ssh_host_keys=reader.get("SSH_HOST_KEYS", host_keys, None),
+        gloo_socket_ifname=reader.get("GLOO_SOCKET_IFNAME", values.text, None),
+        hccl_socket_ifname=reader.get("HCCL_SOCKET_IFNAME", values.text, None),
+        path_map=reader.get("PATH_MAP", pairs, ()),
     )

@@ -33,7 +33,7 @@ def test_text_and_videos_are_read_and_pictures_for_people_are_not(tmp_path: Path
     (tmp_path / "video_0.gif").write_bytes(b"GIF89a")
     found = read(tmp_path)
     assert list(found) == ["answer_0.json", "video_0.npy", "video_1.npy", "video_2.npy"]
-    assert found["answer_0.json"] == Text((3, 1, 2), "a b")
+    assert found["answer_0.json"] == Text((3, 1, 2), "a b", (0.5,))
     assert found["video_0.npy"] == Video((2, 2), array("f", [0.5, -1.0, 2.0, 0.0]))
     assert found["video_1.npy"] == Video((1,), array("d", [0.1]))
     assert found["video_2.npy"] == Video((2,), array("B", [255, 0]))

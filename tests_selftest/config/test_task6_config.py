@@ -221,7 +221,7 @@ def test_multi_node_of_the_task_wins_over_the_root_with_a_note(tmp_path: Path) -
         ({"ENABLED": True, "OTHER_NODES": [3]}, r"OTHER_NODES\[0\] must be an object"),
         (
             {"ENABLED": True, "OTHER_NODES": [NODE, {"HOST": "b"}]},
-            r"OTHER_NODES\[1\] has no LMSV_PATH, PTA_NAME, MSA_NAME, PTA_PATH, MSA_PATH",
+            r"OTHER_NODES\[1\] has no LMSV_PATH",
         ),
         (
             {"ENABLED": True, "MASTER_PORT": 80, "OTHER_NODES": [NODE]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -86,9 +87,15 @@ def test_an_invalid_mutation_is_drawn_again_and_kept(toy: Toy) -> None:
     unmutated = {"when": {"width": 1}}  # is fine
     first = {"once": str(toy.pytester.path / "once"), "error_at": 1, "error": "bad width"}
     toy.behave(pta=[unmutated, first])
-    result = toy.run("--junitxml=junit.xml", "--lmsv-mutations=1", "--lmsv-seed=1", iters=2)
+    result = toy.run("--junitxml=junit.xml", "--lmsv-seed=2", iters=2)
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["*toy: 2 valid, 1 invalid, *"])
+    covered = "covered 4 of 21 values (2 of 3 keys), 2 of 140 pairs"
+    result.stdout.fnmatch_lines(["*toy: 2 valid, 1 invalid, *", f"toy: {covered}"])
+    stored = toy.stored("data/summary.json")["statistics"]["toy"]["coverage"]
+    assert (stored["values_covered"], stored["curve"]) == (4, [2, 4])
+    junit = ElementTree.parse(toy.pytester.path / "junit.xml")
+    suite = {p.get("name"): p.get("value") for p in junit.iterfind("testsuite/properties/property")}
+    assert suite["lmsv.coverage.toy"] == covered
     failed = [path.name for path in (toy.campaign / "iters" / "toy" / "failed").iterdir()]
     assert len(failed) == 1
     log = next((toy.campaign / "iters" / "toy" / "failed").glob("*/runtime_logs/*.log"))

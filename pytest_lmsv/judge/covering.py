@@ -1,0 +1,28 @@
+"""Which known bug explains which finding (DESIGN 5.5)."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.findings import Finding
+from pytest_lmsv.judge.known_bugs import KnownBug
+from pytest_lmsv.records import Verdict
+
+
+def covers(bug: KnownBug, finding: Finding) -> bool:
+    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
+    if finding.error is not None:
+        return bug.signature is not None and known_bugs.match([bug], finding.error) is not None
+    if finding.verdict is None or bug.verdict != finding.verdict.name:
+        return False
+    return bug.limit is None or relative(finding.verdict) < bug.limit
+
+
+def relative(verdict: Verdict) -> float:
+    """Return the difference of *verdict* relative to the baseline; infinite without a figure."""
+    if verdict.difference is None:
+        return math.inf
+    if verdict.unit == "relative":
+        return verdict.difference
+    return verdict.difference / verdict.baseline if verdict.baseline else math.inf
