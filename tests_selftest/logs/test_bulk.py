@@ -21,7 +21,8 @@ from pytest_lmsv.logs.reading import read
 STEP = (
     " iteration {step:8d}/     999 | consumed samples: {step:12d} | elapsed time per iteration"
     " (ms): {time} | learning rate: {rate:.6E} | global batch size:     8 |{loss} loss scale:"
-    " {scale:.1f} |{norm} number of skipped iterations: {skipped:3d} | number of nan iterations: {nan:3d} |"
+    " {scale:.1f} |{norm} number of skipped iterations: {skipped:3d} | number of nan iterations:"
+    " {nan:3d} |"
 )
 
 
