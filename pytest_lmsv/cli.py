@@ -19,6 +19,7 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv doctor              check this machine; exit 1 if anything would stop a campaign
   lmsv parse LOG...        what the log analysis reads in these files
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
+  lmsv locate ITER_DIR     run an iteration again and name the first module that differs
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
   lmsv help                this page
 
@@ -96,6 +97,12 @@ def _analyze(words: list[str]) -> int:
     return _pytest([f"--lmsv-analyze={folder}", *words[1:]])
 
 
+def _locate(words: list[str]) -> int:
+    from pytest_lmsv.campaign import locate_command
+
+    return locate_command.main(words)
+
+
 def _pytest(words: list[str]) -> int:
     """Become pytest, so that signals and the exit status are its own."""
     sys.stdout.flush()
@@ -129,4 +136,5 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "parse": _parse,
     "repro": _repro,
     "analyze": _analyze,
+    "locate": _locate,
 }

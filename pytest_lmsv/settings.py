@@ -66,6 +66,7 @@ class Settings:
     resume: Path | None
     analyze: Path | None
     verdict_xml: Path | None
+    locate: bool
     language: str
     mindspeed_mm_path: Path | None
     dataset_root: Path | None

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ class Runner:
     environments: Mapping[Stack, StackEnvironment]
     reporter: Reporter
     known_bugs: tuple[KnownBug, ...]
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Variables that runs get beside the contract's."""
 
     def run(self, spec: ModelSpec, side: Side, place: Place) -> RunRecord:
         """Launch *side* in *place*, wait for its end and return how it went.
@@ -61,7 +63,7 @@ class Runner:
         settings = self.settings
         job = Job(
             argv=("bash", str(find_launcher(settings, side, spec))),
-            env=self.variables(spec, side, place, run_id),
+            env={**self.variables(spec, side, place, run_id), **self.further},
             cwd=run_folder,
             log=log,
             run_id=run_id,
