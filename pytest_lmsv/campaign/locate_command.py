@@ -77,9 +77,8 @@ def settings_of(campaign: Path, given: dict[str, Any]) -> Settings:
     path = named if named is not None else here / "config.json"
     if named is not None or (path.is_file() and task6_config.is_task6(path)):
         values = {k: v for k, v in task6_config.read(path).settings().items() if k != "model"}
-        sources.insert(
-            2 if named is not None else 3, Source(values, lambda o: f"{path}: {o.field}")
-        )
+        place = 2 if named is not None else 3
+        sources.insert(place, Source(values, lambda o: f"{path}: {o.field}"))
     return resolve(here, sources)
 
 
