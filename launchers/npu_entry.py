@@ -147,6 +147,8 @@ def sora_parts(module: Any) -> None:
         held = {}
         npu_msprobe.NETWORKS[:] = parts.values()
         for prefix, network in parts.items():
+            if noise := int(os.environ.get("LMSV_NOISE_RUN") or 0):
+                npu_weights.move(network, int(os.environ.get("LMSV_SEED") or 43), noise)
             for name, facts in npu_weights.held(network).items():
                 held[f"{prefix}.{name}"] = facts
         note(held)
@@ -155,15 +157,23 @@ def sora_parts(module: Any) -> None:
 
 
 def begin(model: Any, optimizer: Any) -> None:
-    """Fill the weights where fresh ones are asked for, and note what the run starts from."""
+    """Fill the weights where fresh ones are asked for, and note what the run starts from.
+
+    A noise run moves them (docs/drift.md).
+    """
     networks = model if isinstance(model, list) else [model]
     npu_msprobe.NETWORKS[:] = networks
-    if os.environ.get("LMSV_FRESH_WEIGHTS") == "1":
+    seed = int(os.environ.get("LMSV_SEED") or 43)
+    noise = int(os.environ.get("LMSV_NOISE_RUN") or 0)
+    fresh = os.environ.get("LMSV_FRESH_WEIGHTS") == "1"
+    if fresh:
         for network in networks:
-            npu_weights.fill(network, int(os.environ.get("LMSV_SEED", "43")))
-        if optimizer is not None:
-            # The optimizer holds its own copies of the weights.
-            optimizer.reload_model_params()
+            npu_weights.fill(network, seed)
+    for network in networks if noise else ():
+        npu_weights.move(network, seed, noise)
+    if optimizer is not None and (fresh or noise):
+        # The optimizer holds its own copies of the weights.
+        optimizer.reload_model_params()
     held: dict[str, Any] = {}
     for number, network in enumerate(networks):
         prefix = f"chunk{number}." if len(networks) > 1 else ""

@@ -91,6 +91,44 @@ def fill(network: Any, seed: int) -> None:
             parameter.copy_(torch.tensor(values).to(parameter.device, parameter.dtype))
 
 
+def moved(values: Any, digits: int, least: int, draw: np.random.RandomState) -> Any:
+    """Return the float32 *values*, each one unit in the last of *digits* binary places up or down.
+
+    *digits* behind the point and *least* exponent: those of the type that the values come from and
+    go back to.
+    """
+    bits = np.frombuffer(draw.bytes(-(-values.size // 8)), dtype=np.uint8)
+    up = np.unpackbits(bits)[: values.size].reshape(values.shape).astype(bool)
+    exponent = np.where(values == 0, least, np.frexp(values)[1] - 1)
+    unit = np.ldexp(np.float32(1.0), np.maximum(exponent, least) - digits)
+    return values + np.where(up, unit, -unit)
+
+
+def move(network: Any, seed: int, noise: int) -> None:
+    """Move every weight by one unit in the last place of its type (docs/drift.md).
+
+    The directions belong to seed, *noise* (the number of the noise run), full name, pipeline stage
+    and tensor parallel shard, so that copies of a weight on several ranks move alike.
+    """
+    import torch
+
+    rank, size, stage = ranks()
+    types = {torch.bfloat16: (7, -126), torch.float16: (10, -14), torch.float32: (23, -126)}
+    for name, parameter in parameters(network):
+        if parameter.dtype not in types:
+            continue
+        sharded = getattr(parameter, "tensor_model_parallel", False) and size > 1
+        draw = generator("npu noise", noise, seed, stage, name, rank if sharded else 0)
+        flat = parameter.detach().float().cpu().numpy().reshape(-1)
+        parts = [
+            moved(flat[start : start + BLOCK], *types[parameter.dtype], draw)
+            for start in range(0, flat.size, BLOCK)
+        ]
+        values = np.concatenate(parts).reshape(tuple(parameter.shape)) if parts else flat
+        with torch.no_grad():
+            parameter.copy_(torch.tensor(values).to(parameter.device, parameter.dtype))
+
+
 def held(network: Any) -> dict[str, dict[str, Any]]:
     """Return type, shape and digest of every parameter of *network*.
 

@@ -18,14 +18,30 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv setup cpu           make the two CPU environments ahead of time
   lmsv doctor              check this machine; exit 1 if anything would stop a campaign
   lmsv parse LOG...        what the log analysis reads in these files
+  lmsv score               how many planted faults the rules catch (source checkout, cpu)
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
   lmsv locate ITER_DIR     run an iteration again and name the first module that differs
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
+  lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
   lmsv help                this page
 
 `lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
 """
 
+DO_HELP = """\
+usage: lmsv do [PYTEST-ARGS]
+
+Run what config.json in this folder says (Task6's file; another one: --lmsv-config FILE), by way of
+pytest; the exit status is pytest's. Further words go to pytest, as --iters 3 or -n 2; an option
+given here comes before the file's. `pytest --help` lists the options under "lmsv".
+"""
+REPRO_HELP = """\
+usage: lmsv repro MUTATION.JSON [PYTEST-ARGS]
+
+Run the stored mutation of one iteration again, by way of pytest; the exit status is pytest's. The
+file is iters/<model>/iter_N/mutation.json of a campaign. Give the options of the campaign again
+where they were not the defaults, as --lmsv-steps=20; a failed test prints them behind "repeat:".
+"""
 ANALYZE_HELP = """\
 usage: lmsv analyze DIR [PYTEST-ARGS]
 
@@ -66,6 +82,9 @@ def _conf(words: list[str]) -> int:
 
 
 def _do(words: list[str]) -> int:
+    if words[:1] in (["--help"], ["-h"]):
+        print(DO_HELP, end="")
+        return 0
     from pytest_lmsv import task6_config
 
     path = Path("config.json")
@@ -80,6 +99,9 @@ def _do(words: list[str]) -> int:
 
 
 def _repro(words: list[str]) -> int:
+    if words[:1] in (["--help"], ["-h"]):
+        print(REPRO_HELP, end="")
+        return 0
     if not words or words[0].startswith("-"):
         raise InputProblem("lmsv repro: give the mutation.json of the iteration to run again")
     return _pytest([f"--lmsv-replay={words[0]}", *words[1:]])
@@ -88,7 +110,7 @@ def _repro(words: list[str]) -> int:
 def _analyze(words: list[str]) -> int:
     from pytest_lmsv.campaign import stored_campaign
 
-    if words and words[0] in ("--help", "-h"):
+    if words[:1] in (["--help"], ["-h"]):
         print(ANALYZE_HELP, end="")
         return 0
     if not words or words[0].startswith("-"):
@@ -101,6 +123,12 @@ def _locate(words: list[str]) -> int:
     from pytest_lmsv.campaign import locate_command
 
     return locate_command.main(words)
+
+
+def _history(words: list[str]) -> int:
+    from pytest_lmsv.report import history
+
+    return history.main(words)
 
 
 def _pytest(words: list[str]) -> int:
@@ -127,6 +155,12 @@ def _parse(words: list[str]) -> int:
     return command.main(words)
 
 
+def _score(words: list[str]) -> int:
+    from pytest_lmsv.score import command
+
+    return command.main(words)
+
+
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "": _conf_then_do,
     "conf": _conf,
@@ -135,6 +169,8 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "doctor": _doctor,
     "parse": _parse,
     "repro": _repro,
+    "score": _score,
     "analyze": _analyze,
     "locate": _locate,
+    "history": _history,
 }

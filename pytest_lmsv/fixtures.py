@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_lmsv.campaign.iteration import Filled
     from pytest_lmsv.campaign.run import Runner
     from pytest_lmsv.catalog import ModelSpec
+    from pytest_lmsv.cluster.cluster import Cluster
     from pytest_lmsv.launch.devices import DeviceSet, Lease
     from pytest_lmsv.launch.environments import StackEnvironment
     from pytest_lmsv.records import IterationRecord, RunRecord, Stack
@@ -121,24 +122,51 @@ def _environment(config: pytest.Config, stack: Stack) -> StackEnvironment:
 
 
 @pytest.fixture(scope="session")
-def _lmsv_runner(request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease) -> Runner:
-    from pytest_lmsv import session
+def _lmsv_runner(
+    request: pytest.FixtureRequest, campaign: Campaign, _lmsv_lease: Lease
+) -> Iterator[Runner]:
+    from pytest_lmsv import machines, session
     from pytest_lmsv.campaign.progress import Reporter
     from pytest_lmsv.campaign.run import Runner
 
     if campaign.settings.analyze is not None:
         raise Untested(EnvironmentProblem("an analysis runs nothing"))
-    environments = {s: _environment(request.config, s) for s in set(campaign.settings.sides)}
-    config = request.config
+    config, settings = request.config, campaign.settings
+    steers = settings.controller and settings.device == "npu"  # its environments are elsewhere
+    needed = set() if steers else set(settings.sides)
+    environments = {stack: _environment(config, stack) for stack in needed}
+    try:
+        company = machines.company_of(config)
+    except EnvironmentProblem as problem:
+        raise Untested(problem) from None
     reporter = Reporter(campaign.folder, session.worker_name(config), session.say(config))
-    return Runner(
-        campaign.settings,
+    yield Runner(
+        settings,
         campaign.folder,
         _lmsv_lease,
         environments,
         reporter,
-        session.bugs_of(request.config),
+        session.bugs_of(config),
+        company,
     )
+    if company is not None:
+        company.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """All machines of MULTI_NODE: ``cluster.run(["hostname"])``, ``.push``, ``.pull``."""
+    from pytest_lmsv import machines, session
+    from pytest_lmsv.cluster.cluster import Cluster
+
+    nodes = machines.nodes_of(request.config)
+    block = request.config.stash.get(session.MULTI_NODE, None)
+    try:
+        found = Cluster(nodes, block, session.settings_of(request.config).roots)
+    except EnvironmentProblem as problem:
+        raise Untested(problem) from None
+    yield found
+    found.close()
 
 
 @dataclass(frozen=True)
@@ -174,6 +202,7 @@ def _lmsv_baseline(
         runner: Runner = request.getfixturevalue("_lmsv_runner")
         return _Baseline(spec, campaign.baseline(runner, spec, iteration.number, given), None)
     except EnvironmentProblem as problem:
+        campaign.untested(spec, iteration.number, problem)
         _publish(request, iteration, campaign)
         raise Untested(problem) from None
     except InputProblem as problem:

@@ -281,6 +281,14 @@ OPTIONS: tuple[Option, ...] = (
         metavar="en|zh",
     ),
     _option(
+        "controller",
+        option_values.switch,
+        False,
+        "several machines: this one only steers; the first of OTHER_NODES is the master",
+        switch=True,
+        ini_type="bool",
+    ),
+    _option(
         "mindspeed_mm_path", option_values.path, None, "npu: MindSpeed-MM's folder", ini_only=True
     ),
     _option("dataset_root", option_values.path, None, "folder of the datasets", ini_only=True),

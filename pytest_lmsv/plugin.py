@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_lmsv.options import OPTIONS
-from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.problems import NO_MODELS, InputProblem
 
 pytest_plugins = ["pytest_lmsv.fixtures"]
 
@@ -109,6 +109,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     found = collection.parameters(metafunc.config, asks_for_models(metafunc.config))
     metafunc.parametrize("iteration", found, indirect=True)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if asks_for_models(config):
+        return
+    # pytest shows the reason of a skip with -rs only, and this one says what to do.
+    skipped = terminalreporter.stats.get("skipped", ())
+    if any(NO_MODELS in str(getattr(report, "longrepr", "")) for report in skipped):
+        terminalreporter.write_line(f"lmsv: {NO_MODELS}")
 
 
 @pytest.hookimpl(wrapper=True)

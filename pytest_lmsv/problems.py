@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NO_MODELS = "no models asked for; give for example: pytest --model cogvideox --iters 2"
+
 
 class InputProblem(Exception):
     """Bad input of the user: one line that says what was wrong, what was found, what to do.

@@ -6,7 +6,7 @@ relative differences as plain fractions (0.05 is 5 %).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -45,10 +45,10 @@ class Mutation:
 class Metrics:
     """The figures of one run. A missing figure stays missing: None or an empty curve."""
 
-    losses: tuple[tuple[int, float], ...] = ()
+    losses: Sequence[tuple[int, float]] = ()
     """A loss that vanished beside NaN iterations or a NaN grad norm is NaN here (DESIGN 5.1)."""
-    grad_norms: tuple[tuple[int, float], ...] = ()
-    step_time_ms: tuple[tuple[int, float], ...] = ()
+    grad_norms: Sequence[tuple[int, float]] = ()
+    step_time_ms: Sequence[tuple[int, float]] = ()
     memory_mb: float | None = None
     generation_s: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -101,6 +101,8 @@ class RunError:
     """The file that ``line_number`` counts in."""
     chain: tuple[str, ...] = ()
     """Later exceptions of the chain and the stack's own error block, as printed."""
+    node: str = ""
+    """Of a run over several machines: the one that failed first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,20 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRun:
+    """How a run over several machines ended on one of them."""
+
+    name: str
+    rank: int
+    reason: str
+    """``exit`` where its launcher ended by itself; ``interrupted`` where we ended it."""
+    exit_status: int | None
+    seconds: float
+    is_cause: bool = False
+    """Whether it failed first, and so made the run fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord:
     """One launch of one stack for one attempt, as it ended."""
 
@@ -165,6 +181,8 @@ class RunRecord:
     """Its exact figures, one curve for all ranks that agree; None where nobody looked for any."""
     noise: tuple[Curve, ...] = ()
     """What the noise runs after it made."""
+    per_node: tuple[NodeRun, ...] = ()
+    """Of a run over several machines, in the order of their ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +227,24 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class Steady:
+    """What sound runs on npu differ by, all relative: the unmutated configuration and history."""
+
+    bias: Curve = Curve()
+    """Signed differences of the compare side that are always there, taken off before judging."""
+    floor: Curve = Curve()
+    """What moved weights make, as running maxima."""
+    spread: Curve = Curve()
+    """Largest distance from the bias."""
+    pairs: int = 0
+    """How many pairs of runs the bias is the mean of."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Of the unmutated configuration, shown and not asserted."""
+    reason: str = ""
+    """What could not be measured, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One mutation that was tried and did not fill its iteration."""
 
@@ -240,3 +276,5 @@ class IterationRecord:
     samples: tuple[SampleDifference, ...] = ()
     """Of an inference whose two runs were ok: how what they made differs."""
     drift: Drift | None = None
+    steady: Steady | None = None
+    """On npu: what drift was judged by."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,6 +27,7 @@ from pytest_lmsv.options import OPTIONS, Option
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
+from pytest_lmsv.task6_config import MultiNode
 
 SETTINGS = pytest.StashKey[Settings]()
 MODELS = pytest.StashKey[Mapping[str, ModelSpec]]()
@@ -37,6 +39,8 @@ WARNINGS = pytest.StashKey[tuple[str, ...]]()
 """What is odd in the configuration file that was read."""
 FROM_FILE = pytest.StashKey[dict[str, Any]]()
 """The values of the configuration file that was read."""
+MULTI_NODE = pytest.StashKey[MultiNode]()
+"""The enabled MULTI_NODE of the configuration file that was read."""
 SAY = pytest.StashKey[Callable[[str], None]]()
 """How the session tells a person something in the middle of a test, while output is captured."""
 
@@ -135,10 +139,7 @@ def _file(config: pytest.Config, file: Path, label: str, with_models: bool = Tru
 
     read = task6_config.read(file)
     if read.multi_node is not None and read.multi_node.enabled:
-        raise InputProblem(
-            f"{file}: MULTI_NODE is enabled, but campaigns run on one machine so far; set ENABLED "
-            "to false"
-        )
+        config.stash[MULTI_NODE] = read.multi_node
     values = dict(read.settings())
     config.stash[WARNINGS] = read.warnings
     config.stash[FROM_FILE] = values
@@ -151,6 +152,13 @@ def _is_task6(file: Path) -> bool:
     from pytest_lmsv import task6_config
 
     return task6_config.is_task6(file)
+
+
+def node_names(config: pytest.Config) -> tuple[str, ...]:
+    """Return the names of the machines of a run over several; none for this one alone."""
+    from pytest_lmsv import machines
+
+    return tuple(node.name for node in machines.nodes_of(config))
 
 
 def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
@@ -179,8 +187,9 @@ def models_of(config: pytest.Config) -> Mapping[str, ModelSpec]:
                     f"--model: {spec.name} has no documents for {settings.device}, only for "
                     f"{', '.join(spec.devices)}; write {spec.folder / settings.device}"
                 )
-        if settings.device == "cpu" and settings.cpu_workers > 1:
-            chosen = [spec.with_workers("cpu", settings.cpu_workers) for spec in chosen]
+        workers = settings.cpu_workers * max(1, len(node_names(config)))
+        if settings.device == "cpu" and workers > 1:
+            chosen = [spec.with_workers("cpu", workers) for spec in chosen]
         config.stash[MODELS] = {spec.name: spec for spec in chosen}
     return config.stash[MODELS]
 
@@ -259,6 +268,8 @@ def workers(config: pytest.Config) -> int:
 
     On cpu half the cores, since msrun keeps one busy.
     """
+    if node_names(config):
+        return 1
     if settings_of(config).device == "npu" and analyzed_campaign(config) is None:
         return len(device_sets(config))
     return devices.slots("auto", devices.cores())
@@ -268,22 +279,23 @@ def campaign_of(config: pytest.Config) -> Campaign:
     """Return the session's campaign; on an xdist worker the one that the controller began."""
     if CAMPAIGN not in config.stash:
         settings, models = settings_of(config), models_of(config)
+        names = node_names(config)
         given: str | None = getattr(config, "workerinput", {}).get("lmsv_campaign")
         if settings.analyze is not None:
             bugs = bugs_of(config)
             config.stash[CAMPAIGN] = Campaign(settings, models, settings.analyze, bugs)
         elif given is not None:
-            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given))
+            config.stash[CAMPAIGN] = Campaign(settings, models, Path(given), nodes=names)
         elif settings.resume is not None:
             if not (settings.resume / "campaign.json").is_file():
                 raise InputProblem(
                     f"--lmsv-resume: {settings.resume} holds no campaign.json; name the folder of "
                     "a campaign"
                 )
-            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume)
+            config.stash[CAMPAIGN] = Campaign(settings, models, settings.resume, nodes=names)
         else:
             folder = new_campaign_folder(settings.output)
-            config.stash[CAMPAIGN] = Campaign(settings, models, folder)
+            config.stash[CAMPAIGN] = Campaign(settings, models, folder, nodes=names)
     return config.stash[CAMPAIGN]
 
 
@@ -296,6 +308,7 @@ def begin_campaign(config: pytest.Config) -> Campaign:
     campaign.begin(
         {"python": platform.python_version(), "host": platform.node(), **stacks},
         run_numbers(config),
+        shlex.join(["pytest", *map(str, config.invocation_params.args)]),
     )
     return campaign
 
@@ -319,7 +332,7 @@ def worker_name(config: pytest.Config) -> str:
 
 def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
     """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
-    if settings_of(config).device == "cpu":
+    if settings_of(config).device == "cpu" or settings_of(config).controller:
         return devices.cpu_sets(devices.cores())
     size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
     return devices.npu_sets(npus.visible(), size)

@@ -68,6 +68,7 @@ class Settings:
     verdict_xml: Path | None
     locate: bool
     language: str
+    controller: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -86,6 +87,16 @@ class Settings:
     def sides(self) -> tuple[Stack, Stack]:
         """The stacks of the baseline side and the compare side."""
         return STACKS[self.compare]
+
+    @property
+    def roots(self) -> dict[str, Path | None]:
+        """The roots of this machine that have their like on the other machines of a run."""
+        return {
+            "lmsv": self.root,
+            "mindspeed_mm": self.mindspeed_mm_path,
+            "pta": self.pta_path,
+            "msa": self.msa_path,
+        }
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from pytest_lmsv import session
-from pytest_lmsv.campaign.run import find_launcher
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw

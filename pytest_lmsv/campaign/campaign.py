@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
-from pytest_lmsv.campaign import archive, samples, stored_campaign
+from pytest_lmsv.campaign import archive, samples, steady, stored_campaign
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
@@ -38,6 +38,7 @@ from pytest_lmsv.records import (
     Mutation,
     RunRecord,
     SampleDifference,
+    Steady,
 )
 from pytest_lmsv.settings import Settings
 
@@ -51,6 +52,8 @@ class Campaign:
     folder: Path
     bugs: tuple[KnownBug, ...] = ()
     """Of an analysis: what the stored errors are named by, anew."""
+    nodes: tuple[str, ...] = ()
+    """The machines of its runs, the master first; none: this one alone."""
 
     @cached_property
     def sides(self) -> tuple[Side, Side]:
@@ -80,8 +83,10 @@ class Campaign:
         settings = self.settings
         return limits(settings.device, settings.drift_factor, settings.drift_minima)
 
-    def begin(self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]]) -> None:
-        """Write campaign.json; *numbers* are the iterations that are to run.
+    def begin(
+        self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
+    ) -> None:
+        """Write campaign.json; *numbers* are the iterations that are to run, *command* asked so.
 
         With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
         first setting that differs.
@@ -100,6 +105,11 @@ class Campaign:
                         f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
                         f"{value!r}; give the same"
                     )
+            if len(stored.get("nodes", [])) != len(self.nodes):
+                raise InputProblem(
+                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
+                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
+                )
             for name, digest in spaces.items():
                 if stored["spaces"].get(name, digest) != digest:
                     raise InputProblem(
@@ -107,6 +117,7 @@ class Campaign:
                         "mutation space or another way of drawing now; start a new campaign"
                     )
             spaces = {**stored["spaces"], **spaces}
+            command = stored.get("command") or command
             numbers = stored_campaign.read(self.folder).merged(numbers)
         write_json(
             path,
@@ -130,6 +141,8 @@ class Campaign:
                 "labels": list(self.labels),
                 "spaces": spaces,
                 "versions": versions,
+                "nodes": list(self.nodes),
+                "command": command,
             },
         )
 
@@ -161,7 +174,7 @@ class Campaign:
                     ) from None
                 archive.write_run(place.folder, run)
                 if self.settings.save_weights != "always":
-                    place.remove_weights()
+                    runner.remove_weights(spec, place)
         if run.outcome != "ok":
             raise EnvironmentProblem(
                 f"the unmutated configuration of {spec.name} fails on {side.label}, so no mutation "
@@ -212,12 +225,20 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
+                steady=self._steady(runner, spec),
             )
         )
         archive.write_iteration(filled.place.folder, record)
         if self.settings.save_weights == "abnormal" and not self.failing(record):
-            filled.place.remove_weights()
+            runner.remove_weights(spec, filled.place)
         return record
+
+    def _steady(self, runner: Runner, spec: ModelSpec) -> Steady | None:
+        """Return what sound runs differ by on npu; on cpu a run measures its own noise."""
+        if self.settings.device == "cpu":
+            return None
+        unmutated = self.unmutated(runner, spec)
+        return steady.measured(runner, spec, self.sides, unmutated, self.judged)
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
@@ -237,6 +258,7 @@ class Campaign:
             record.samples,
             self.limits,
             labels=self.labels,
+            steady=record.steady,
             may_lack=self.settings.device == "npu",
         )
         record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)
@@ -318,6 +340,11 @@ class Campaign:
             for attempt in range(1, self.settings.attempts + 1)
         )
         return tuple(a for a in map(archive.read_attempt, folders) if a is not None)
+
+    def untested(self, spec: ModelSpec, number: int, problem: EnvironmentProblem) -> None:
+        """Store that iteration *number* could not even begin, where nothing is stored of it."""
+        if archive.read_iteration(iteration_folder(self.folder, spec.name, number)) is None:
+            self._store_untested(spec, number, problem)
 
     def _store_untested(
         self,

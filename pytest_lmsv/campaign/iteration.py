@@ -80,7 +80,7 @@ def fill(
             return Filled(place, mutation, tuple(attempts), run)
         archive.write_attempt(place.folder, discarded, run)
         if settings.save_weights != "always":
-            place.remove_weights()
+            runner.remove_weights(spec, place)
         place.set_aside(aside)
         attempts.append(discarded)
         if source.given:
@@ -162,9 +162,10 @@ def _discard(
 
 def _keep_first_try(place: Place, side: Side) -> None:
     """Keep the log of a run that is tried again, so that the second one starts a new file."""
-    log = place.log(side)
-    if log.exists():
-        log.rename(log.with_name(f"{log.stem}_try1{log.suffix}"))
+    first = place.log(side)
+    for log in [first, *first.parent.glob(f"{first.stem}.*{first.suffix}")]:
+        if log.exists():
+            log.rename(log.with_name(f"{first.stem}_try1{log.name[len(first.stem) :]}"))
 
 
 def _resources_gone(folder: Path) -> str | None:

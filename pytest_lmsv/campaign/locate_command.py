@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_lmsv import catalog, task6_config
+from pytest_lmsv import catalog, data, task6_config
 from pytest_lmsv.campaign import located, stored_campaign
 from pytest_lmsv.campaign.progress import Reporter
 from pytest_lmsv.campaign.run import Runner
@@ -45,6 +45,7 @@ def main(argv: Sequence[str]) -> int:
             f"lmsv locate: {folder} is no iteration of a campaign; name a folder "
             "OUTPUT/iters/MODEL/iter_N"
         )
+    _one_machine(folder.parents[2])
     settings = settings_of(folder.parents[2], vars(options))
     spec = model_of(settings, folder.parent.name)
     sets = _device_sets(settings, spec)
@@ -61,6 +62,17 @@ def main(argv: Sequence[str]) -> int:
     print(found.sentence)
     print(folder / "locate.md")
     return 0
+
+
+def _one_machine(campaign: Path) -> None:
+    """Refuse a campaign over several machines, whose runs a session alone can start."""
+    stored = data.read_json(campaign / "campaign.json") if campaign.is_dir() else {}
+    nodes = stored.get("nodes", []) if isinstance(stored, dict) else []
+    if len(nodes) > 1:
+        raise InputProblem(
+            f"lmsv locate: {campaign} ran on {len(nodes)} machines; run its mutation again with "
+            "pytest --lmsv-replay ITER_DIR/mutation.json --lmsv-locate"
+        )
 
 
 def settings_of(campaign: Path, given: dict[str, Any]) -> Settings:

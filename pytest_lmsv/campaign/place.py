@@ -53,6 +53,8 @@ class Place:
     folder: Path
     name: str
     """``iter3``, or ``unmutated``; part of the log files' names."""
+    noise: int = 0
+    """The number of the noise run that runs here (npu); 0 for any other."""
 
     def log(self, side: Side) -> Path:
         """The run's log file: stdout and stderr of the launcher."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from pytest_lmsv import data
+from pytest_lmsv.campaign import several
+from pytest_lmsv.campaign.company import Company
+from pytest_lmsv.campaign.contract import Seat, variables
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.progress import Reporter
 from pytest_lmsv.campaign.sides import Side
@@ -25,7 +29,7 @@ from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.launch.job import Ended, Job
 from pytest_lmsv.logs.echo import echo
 from pytest_lmsv.logs.follow import Follower
-from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Note, RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
@@ -33,8 +37,6 @@ NPU_WAIT_S = 1800.0
 """How long a run waits for NPUs that others use."""
 ECHO_LINES = 20_000
 """MindSpeed-MM shows its configuration before the first step."""
-NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_")
-"""What the pytest process has in its environment and a run must not see."""
 
 
 @dataclass(frozen=True)
@@ -47,76 +49,133 @@ class Runner:
     environments: Mapping[Stack, StackEnvironment]
     reporter: Reporter
     known_bugs: tuple[KnownBug, ...]
+    company: Company | None = None
+    """The machines of a campaign over several; None: this one alone."""
     further: Mapping[str, str] = field(default_factory=dict)
-    """Variables that runs get beside the contract's."""
+    """Variables beside the contract's."""
 
     def run(self, spec: ModelSpec, side: Side, place: Place) -> RunRecord:
         """Launch *side* in *place*, wait for its end and return how it went.
 
         The documents of the attempt are already in *place*.
         """
-        run_folder = place.run_folder(side)
-        run_folder.mkdir(parents=True)
-        log = place.log(side)
-        log.parent.mkdir(parents=True, exist_ok=True)
         run_id = f"{self.campaign.name}-{spec.name}-{place.name}-{side.slug}-{secrets.token_hex(4)}"
-        settings = self.settings
-        job = Job(
-            argv=("bash", str(find_launcher(settings, side, spec))),
-            env={**self.variables(spec, side, place, run_id), **self.further},
-            cwd=run_folder,
-            log=log,
-            run_id=run_id,
-            time_limit=settings.pta_timeout if side.stack == "pta" else settings.msa_timeout,
-            silence_limit=settings.silence_timeout,
-            outputs=(run_folder / "msrun_log",),
-        )
-        if settings.device == "npu":
+        place.log(side).parent.mkdir(parents=True, exist_ok=True)
+        began = time.time()
+        if self.company is not None:
+            return self._judged_together(self.company, spec, side, place, run_id)
+        run_folder, log = place.run_folder(side), place.log(side)
+        run_folder.mkdir(parents=True)
+        seat = self.seat(spec, side, place)
+        job = self.job(spec, side, run_id, find_launcher(self.settings, side, spec), seat, log)
+        if self.settings.device == "npu":
             npus.wait_until_free(
                 self.lease.device_set.devices, limit=NPU_WAIT_S, say=self.reporter.say
             )
         began = time.time()
         ended = self._run(job, spec, side, place)
-        workers = sorted(place.kept(side, "msrun_log").glob("*.log"))
+        found = self.read(spec, side, place, ended, run_id, (log,), began)
+        if self.settings.device == "npu":
+            left = npus.left_over(npus.look(), run_id)
+            notes = (Note("left_over", npus.named(left)),) if left else ()
+            found = replace(found, notes=(*found.notes, *notes))
+        return self._finished(found, job, spec, side, place)
+
+    def job(
+        self,
+        spec: ModelSpec,
+        side: Side,
+        run_id: str,
+        launcher: PurePath,
+        seat: Seat,
+        log: PurePath,
+    ) -> Job:
+        """What one machine does in a run."""
+        settings = self.settings
+        return Job(
+            argv=("bash", str(launcher)),
+            env={**variables(settings, spec, side, run_id, seat), **self.further},
+            cwd=Path(seat.run_folder),
+            log=Path(log),
+            run_id=run_id,
+            time_limit=settings.pta_timeout if side.stack == "pta" else settings.msa_timeout,
+            silence_limit=settings.silence_timeout,
+            outputs=(Path(seat.run_folder / "msrun_log"),),
+        )
+
+    def read(
+        self,
+        spec: ModelSpec,
+        side: Side,
+        place: Place,
+        ended: Ended,
+        run_id: str,
+        logs: Sequence[Path],
+        since: float,
+    ) -> RunRecord:
+        """Read and judge what a run left in *place*; *logs*: its launchers'."""
+        workers = sorted(place.kept(side, "msrun_log").rglob("*.log"))
         record = place.kept(side, "record")
-        found = run_record(
+        return run_record(
             stack=side.stack,
             kind=spec.kind,
-            logs=(log, *workers),
-            steps=settings.steps,
+            logs=(*logs, *workers),
+            steps=self.settings.steps,
             exit_status=ended.exit_status,
             reason=ended.reason,
             seconds=ended.seconds,
             record=record if record.exists() else None,
             run_id=run_id,
-            since=began,
-            patterns=settings.log_patterns,
+            since=since,
+            patterns=self.settings.log_patterns,
             output_made=self._made(spec, place.kept(side, "samples")),
         )
-        if settings.device == "npu":
-            left = npus.left_over(npus.look(), run_id)
-            notes = (Note("left_over", npus.named(left)),) if left else ()
-            echoed = self._shown(log, side, place)
-            found = replace(found, echo=echoed, notes=(*found.notes, *notes))
+
+    def _judged_together(
+        self, company: Company, spec: ModelSpec, side: Side, place: Place, run_id: str
+    ) -> RunRecord:
+        """The same over several machines."""
+        self.lease.note(run_id)
+        self.reporter.begin(spec.name, place.name, side.label, self.settings.steps)
+        began = time.time()
+        try:
+            job, gathered = company.run(self, spec, side, place, run_id)
+        finally:
+            self.reporter.end()
+        # Other machines' clocks may be wrong: their files have the times of their arrival.
+        found = self.read(spec, side, place, gathered.ended, run_id, gathered.logs, began)
+        found = several.judged(found, gathered, place, side, self.settings)
+        return self._finished(found, job, spec, side, place)
+
+    def _finished(
+        self, found: RunRecord, job: Job, spec: ModelSpec, side: Side, place: Place
+    ) -> RunRecord:
+        """*found* with what its log shows, its evidence kept, its known bug named."""
+        if self.settings.device == "npu":
+            found = replace(found, echo=self._shown(place.log(side), side, place))
         self._keep_evidence(found, job, side, place)
         return self._named(found, spec)
 
     def _run(self, job: Job, spec: ModelSpec, side: Side, place: Place) -> Ended:
         """Run *job* with the live line following its log, and put what it wrote in its places."""
-        follower = Follower(job.log)
+        self.lease.note(job.run_id)
+        self.reporter.begin(spec.name, place.name, side.label, self.settings.steps)
+        try:
+            return local.run(job, self.following(job.log))
+        finally:
+            self.reporter.end()
+            place.keep_run(side)
+
+    def following(self, log: Path) -> Callable[[], None]:
+        """What shows in the live line how far *log* is."""
+        follower = Follower(log)
 
         def watch() -> None:
             progress = follower.update()
             if progress is not None:
                 self.reporter.step(progress.step, progress.loss)
 
-        self.lease.note(job.run_id)
-        self.reporter.begin(spec.name, place.name, side.label, self.settings.steps)
-        try:
-            return local.run(job, watch)
-        finally:
-            self.reporter.end()
-            place.keep_run(side)
+        return watch
 
     def _shown(self, log: Path, side: Side, place: Place) -> dict[str, Any]:
         """Return what MindSpeed-MM's log shows of the configuration, near its beginning."""
@@ -130,6 +189,7 @@ class Runner:
     def _keep_evidence(self, run: RunRecord, job: Job, side: Side, place: Place) -> None:
         """Keep what shows and repeats a failed run; CANN's own logs of a good one are dropped."""
         ascend_log = place.kept(side, "ascend_log")
+        environment = self.environments.get(side.stack)  # none where this machine only steers
         if run.outcome == "ok":
             shutil.rmtree(ascend_log, ignore_errors=True)
             return
@@ -137,7 +197,7 @@ class Runner:
             place.evidence(side),
             launcher=job.argv,
             variables={**job.env, "ASCEND_PROCESS_LOG_PATH": str(ascend_log)},
-            versions=self.environments[side.stack].versions,
+            versions=environment.versions if environment else {},
             snapshot=npus.look() if self.settings.device == "npu" else None,
         )
 
@@ -182,61 +242,46 @@ class Runner:
                 last = (done.stderr.strip().splitlines() or ["no output"])[-1]
                 raise EnvironmentProblem(f"the data set {name} can't be written: {last}")
 
+    def seat(self, spec: ModelSpec, side: Side, place: Place) -> Seat:
+        """Where a run of *side* sits on this machine alone."""
+        settings, environment = self.settings, self.environments[side.stack]
+        devices = self.lease.fresh_port()
+        return Seat(
+            run_folder=place.run_folder(side),
+            documents={name: place.document(side, name) for name in several.DOCUMENTS},
+            environment=environment.path,
+            inherited=environment.variables(),
+            devices=devices.devices,
+            master_port=devices.master_port,
+            hccl_base_port=devices.hccl_base_port,
+            dataset_root=self.dataset_root(spec),
+            save_path=None if settings.save_weights == "never" else place.weights(side),
+            load_path=self.load_path(spec),
+            workspace=settings.pta_path if side.stack == "pta" else settings.msa_path,
+            mindspeed_mm=settings.mindspeed_mm_path,
+            pta_name=settings.pta_env,
+            msa_name=settings.msa_env,
+            noise_run=place.noise,
+        )
+
     def variables(self, spec: ModelSpec, side: Side, place: Place, run_id: str) -> dict[str, str]:
-        """Return the environment of a run, complete: the contract of DESIGN 6.3."""
-        settings, layout = self.settings, spec.layouts[self.settings.device]
-        environment, devices = self.environments[side.stack], self.lease.fresh_port()
-        given = environment.variables().items()
-        inherited = {name: text for name, text in given if not name.startswith(NOT_PASSED_ON)}
-        contract = {
-            "LMSV_DEVICE": settings.device,
-            "LMSV_RUN_ID": run_id,
-            "LMSV_RUN_DIR": str(place.run_folder(side)),
-            "LMSV_ARGS": str(place.document(side, "args.txt")),
-            "LMSV_SEED": str(settings.seed),
-            "LMSV_ENV": str(environment.path),
-            "LMSV_ADAPTER_FIXES": "on" if settings.adapter_fixes else "off",
-            "MM_MODEL": str(place.document(side, "model.json")),
-            "MM_DATA": str(place.document(side, "data.json")),
-            "TRAIN_ITERS": str(settings.steps),
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(devices.master_port),
-            "NNODES": "1",
-            "NODE_RANK": "0",
-            "NPUS_PER_NODE": str(layout.devices),
-            "HCCL_IF_BASE_PORT": str(devices.hccl_base_port),
-            "ASCEND_PROCESS_LOG_PATH": str(place.run_folder(side) / "ascend_log"),
-            "LMSV_NOISE": str(settings.noise if side.role == "baseline" else 0),
-            "LMSV_SHARED_RANDOMNESS": "on" if settings.shared_randomness else "off",
-            "LMSV_OPENSORA_MSA_ADAPTOR": "on" if settings.opensora_msa_adaptor else "off",
-            "PYTHONUNBUFFERED": "1",
-        }
-        if settings.device == "npu":
-            contract["ASCEND_RT_VISIBLE_DEVICES"] = ",".join(map(str, devices.devices))
-        weights = ascend.initial_weights(spec.name, settings.dataset_root, settings.load_path)
-        site = {
-            "DATASET_ROOT": settings.dataset_root or (self.datasets if spec.datasets else None),
-            "SAVE_PATH": None if settings.save_weights == "never" else place.weights(side),
-            # Empty: fresh weights, whatever this session's own environment names.
-            "LOAD_PATH": (weights or "") if settings.device == "npu" else settings.load_path,
-            "WORKSPACE_ROOT": settings.pta_path if side.stack == "pta" else settings.msa_path,
-            "MINDSPEED_MM_PATH": settings.mindspeed_mm_path,
-            "PTA_NAME": settings.pta_env,
-            "MSA_NAME": settings.msa_env,
-        }
-        contract.update({name: str(value) for name, value in site.items() if value is not None})
-        return {**inherited, **contract}
+        """The environment of a run on this machine alone."""
+        return variables(self.settings, spec, side, run_id, self.seat(spec, side, place))
 
+    def dataset_root(self, spec: ModelSpec) -> Path | None:
+        """Where the data sets of *spec* are on this machine."""
+        return self.settings.dataset_root or (self.datasets if spec.datasets else None)
 
-def find_launcher(settings: Settings, side: Side, spec: ModelSpec) -> Path:
-    """Return the launcher of *side*; raises InputProblem where there is none."""
-    name = f"{side.stack}_{spec.name}.sh"
-    folders = (*settings.launcher_dirs, settings.root / "launchers", data.launchers())
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
-    places = ", ".join(dict.fromkeys(map(str, folders)))
-    raise InputProblem(
-        f"launcher {name}: not found in {places}; write it there, or name its folder in "
-        "lmsv_launcher_dirs"
-    )
+    def load_path(self, spec: ModelSpec) -> Path | str | None:
+        """The initial weights, as the launch contract gives them."""
+        settings = self.settings
+        if settings.device == "cpu":
+            return settings.load_path
+        # Empty: fresh weights, whatever this session's own environment names.
+        return ascend.initial_weights(spec.name, settings.dataset_root, settings.load_path) or ""
+
+    def remove_weights(self, spec: ModelSpec, place: Place) -> None:
+        """Remove the final weights of both sides, on all machines."""
+        place.remove_weights()
+        if self.company is not None:
+            self.company.remove(spec, place)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -44,6 +45,13 @@ def from_plain(kind: type[T], plain: Any) -> T:
     return result
 
 
+@lru_cache(maxsize=64)
+def _hints(kind: type) -> Mapping[str, Any]:
+    """Return the types of the fields of *kind*; looked up once, as it costs more than the rest."""
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+
+
 def _restore(kind: Any, plain: Any) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
@@ -51,14 +59,15 @@ def _restore(kind: Any, plain: Any) -> Any:
             return None
         return _restore(next(item for item in arguments if item is not type(None)), plain)
     if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        known = {f.name: f for f in dataclasses.fields(kind)}
         assert isinstance(kind, type)
-        return kind(**{k: _restore(hints[k], v) for k, v in plain.items() if k in known})
+        hints = _hints(kind)
+        return kind(**{k: _restore(hints[k], v) for k, v in plain.items() if k in hints})
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return tuple(_restore(arguments[0], item) for item in plain)
         return tuple(_restore(a, item) for a, item in zip(arguments, plain, strict=True))
+    if origin is Sequence:
+        return tuple(_restore(arguments[0], item) for item in plain)
     if origin is not None and origin is not Literal and issubclass(origin, Mapping):
         return {key: _restore(arguments[1], item) for key, item in plain.items()}
     if kind is float:

@@ -5,13 +5,14 @@ They are written after every iteration, from what was read of each one once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from statistics import fmean, stdev
 from typing import Any
 
-from pytest_lmsv.campaign import rows
+from pytest_lmsv.campaign import archive, rows
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.files import write_json, write_whole
@@ -20,8 +21,9 @@ from pytest_lmsv.judge.classes import Place, ProblemClass, findings_of, grouped,
 from pytest_lmsv.judge.counts import Counts, count
 from pytest_lmsv.judge.findings import Finding, in_gate
 from pytest_lmsv.judge.known_bugs import KnownBug
+from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.option_values import VERDICTS
-from pytest_lmsv.records import IterationRecord, RunRecord
+from pytest_lmsv.records import IterationRecord, Kind, RunRecord
 
 MEANINGS = {
     "total_iterations": "iterations with a stored result",
@@ -146,15 +148,21 @@ def slim(record: IterationRecord) -> IterationRecord:
 
     At 2,000 iterations the rest would be gigabytes.
     """
-    return replace(
-        record, baseline_run=_slim(record.baseline_run), compare_run=_slim(record.compare_run)
-    )
+    kind, baseline, compare = record.kind, record.baseline_run, record.compare_run
+    return replace(record, baseline_run=_slim(baseline, kind), compare_run=_slim(compare, kind))
 
 
-def _slim(run: RunRecord | None) -> RunRecord | None:
+def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:
     if run is None:
         return None
-    metrics = replace(run.metrics, losses=run.metrics.losses[-1:], grad_norms=(), step_time_ms=())
+    time = run_time_ms(run.metrics, kind) if run.metrics.step_time_ms else None
+    metrics = replace(
+        run.metrics,
+        losses=run.metrics.losses[-1:],
+        grad_norms=(),
+        # One step that has the time of all.
+        step_time_ms=() if time is None else ((1, time),),
+    )
     return replace(run, metrics=metrics, completions=(), notes=(), echo={}, curves=None, noise=())
 
 
@@ -206,10 +214,14 @@ def differences(records: Sequence[IterationRecord]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for verdict_name in VERDICTS:
         verdicts = [v for r in records for v in r.verdicts if v.name == verdict_name]
+        if verdict_name == "drift":  # its differences are of many things, its ratios compare
+            ratios = (verdict.ratio for verdict in verdicts)
+            found["drift_ratio"] = [r for r in ratios if r is not None and math.isfinite(r)]
+            continue
         name = rows.DIFFERENCES[verdict_name]
         found[name] = [v.difference for v in verdicts if v.difference is not None]
         if verdict_name in ("memory", "performance"):
-            shares = (rows.share(verdict) for verdict in verdicts)
+            shares = (archive.share(verdict) for verdict in verdicts)
             found[f"{name}_rel"] = [value for value in shares if value is not None]
     return found
 

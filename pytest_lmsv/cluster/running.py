@@ -38,11 +38,17 @@ class NodeJob:
     connection: Connection | None = None
 
 
-def run(items: Sequence[NodeJob], watch: Callable[[], None] | None = None) -> Joint:
+def run(
+    items: Sequence[NodeJob],
+    watch: Callable[[], None] | None = None,
+    *,
+    together: bool = True,
+) -> Joint:
     """Run all jobs to their end; the shortest of their limits holds for all nodes together.
 
-    Silence is the silence of all nodes. *watch* is called about every half second. Whatever is
-    raised meanwhile (KeyboardInterrupt) passes on after the trees were ended on all nodes.
+    *together*: they are one distributed run, so that a node's failure ends the others. Silence is
+    the silence of all nodes. *watch* is called about every half second. Whatever is raised
+    meanwhile (KeyboardInterrupt) passes on after the trees were ended on all nodes.
     EnvironmentProblem if a node can't be reached, or a command not be started, at the beginning.
     """
     connections = [item.connection for item in items if item.connection is not None]
@@ -60,12 +66,12 @@ def run(items: Sequence[NodeJob], watch: Callable[[], None] | None = None) -> Jo
         try:
             for part in parts:
                 part.start()
-            reason = _wait(parts, started, limits, watch)
+            reason = _wait(parts, started, limits, watch, together)
         except BaseException:
             # Told at once, so that the trees end even if we are interrupted again.
             for part in parts:
                 part.stop("interrupted")
-            _wait(parts, started, None, None)
+            _wait(parts, started, None, None, together)
             raise
     finally:
         for part in parts:
@@ -89,6 +95,7 @@ def _wait(
     started: float,
     limits: tuple[float, float] | None,
     watch: Callable[[], None] | None,
+    together: bool,
 ) -> Reason:
     """Wait until every part has ended; stops all at a limit, and the others when one failed."""
     reason: Reason = "exit"
@@ -107,7 +114,7 @@ def _wait(
         if reason != "exit":
             for part in parts:
                 part.stop(reason)
-        elif _failed(parts, now - started):
+        elif together and _failed(parts, now - started):
             for part in parts:
                 part.stop("interrupted")
         if watch is not None and now >= looked + local.WATCH_S:

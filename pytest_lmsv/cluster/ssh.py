@@ -37,6 +37,9 @@ print(json.dumps([[[p.pid, p.command] for p in group] for group in (found, left)
 """
 
 
+_owed: dict[tuple[str | None, int], list[tuple[str, float]]] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """How a command on a node ended."""
@@ -59,8 +62,11 @@ class Connection:
     def __init__(self, node: Node, *, connect_timeout: float = CONNECT_S) -> None:
         assert node.host is not None, "this machine needs no connection"
         self.node, self.connect_timeout = node, connect_timeout
-        self.owed: list[tuple[str, float]] = []
-        """Runs (id, grace) of which something may be left there, since the node was lost."""
+        self.owed = _owed.setdefault((node.host, node.port), [])
+        """Runs (id, grace) of which something may be left there, since the node was lost.
+
+        By the node: whoever connects next pays.
+        """
         self._connection: asyncssh.SSHClientConnection | None = None
         self._making: asyncio.Lock | None = None
 

@@ -2,8 +2,7 @@
 
 The 5 % rule of the last loss is blind to most defects. Here every step counts: loss, grad norm and
 each parameter's gradient norm may differ by ``factor`` times what one unit in the last place of the
-weights does to them (the noise floor), and no more. Pure: it takes curves and returns a
-:class:`Drift`.
+weights does to them (the noise floor), and no more.
 """
 
 from __future__ import annotations
@@ -25,7 +24,16 @@ from pytest_lmsv.judge.curves import (
     noise_floor,
     widened,
 )
-from pytest_lmsv.records import Curve, Drift, Kind, Result, RunRecord, SampleDifference, Verdict
+from pytest_lmsv.records import (
+    Curve,
+    Drift,
+    Kind,
+    Result,
+    RunRecord,
+    SampleDifference,
+    Steady,
+    Verdict,
+)
 
 NONE = Curve()
 
@@ -87,7 +95,6 @@ def drift(
     checks = list(_checks(baseline, compare, floor, limits, figures(bias), lacking))
     wrong = [check for check in checks if check.ratio > 1]
     unknown = [check for check in checks if math.isnan(check.ratio)]
-    measured = "constants" if floor is None else "measured"
     if not wrong and unknown:
         text = f"{unknown[0].text} of step {unknown[0].step} is no finite number on either side"
         return _nothing("N/A", text)
@@ -106,7 +113,7 @@ def drift(
         _reason(shown, worst, gradient, labels),
         gradient.name if gradient else "",
         gradient.step if gradient else None,
-        measured,
+        "constants" if floor is None else "measured",
     )
 
 
@@ -151,9 +158,8 @@ def _has(curve: Curve, quantity: str) -> bool:
 
 def _nothing(result: Result, reason: str) -> Drift:
     """Return the drift of what could not be compared."""
-    if result == "NG":
-        return Drift("NG", math.inf, None, "", None, None, None, None, reason)
-    return Drift("N/A", None, None, "", None, None, None, None, reason)
+    ratio = math.inf if result == "NG" else None
+    return Drift(result, ratio, None, "", None, None, None, None, reason)
 
 
 def _reason(shown: Check, worst: Check, gradient: Check | None, labels: tuple[str, str]) -> str:
@@ -249,21 +255,22 @@ def of_runs(
     limits: Limits = FLOAT32,
     *,
     labels: tuple[str, str] = ("PTA", "MSA"),
-    bias: Curve = NONE,
-    spread: Sequence[Curve] = (),
+    steady: Steady | None = None,
     may_lack: bool = False,
 ) -> Drift:
     """Return the drift of one pair of runs, of the ranks that differ the most.
 
-    *samples*: how what an inference made differs; *spread*: relative differences that widen the
-    floor (:func:`pytest_lmsv.judge.curves.widened`).
+    *samples*: how what an inference made differs; *steady*: what sound runs of this device differ
+    by, where that was measured.
     """
+    steady = steady or Steady()
+    bias, spread = steady.bias, (steady.floor, steady.spread)
     for run, label in zip((baseline, compare), labels, strict=True):
         if run is None or run.outcome != "ok":
             return _nothing("N/A", f"{label} did not run to its end")
     assert compare is not None
     if kind == "inference":
-        return output_drift(samples, baseline.noise, limits, may_lack=may_lack)
+        return output_drift(samples, (*baseline.noise, *spread), limits, may_lack=may_lack)
     if baseline.curves is None or compare.curves is None:
         return _nothing("N/A", "it was stored without exact curves")
     ours, theirs = baseline.curves or (NONE,), compare.curves or (NONE,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_lmsv.records import Edit, RunRecord
@@ -74,9 +74,7 @@ def _same(found: Any, wanted: Any) -> bool:
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 
-def _equal_curves(
-    left: tuple[tuple[int, float], ...], right: tuple[tuple[int, float], ...]
-) -> bool:
+def _equal_curves(left: Sequence[tuple[int, float]], right: Sequence[tuple[int, float]]) -> bool:
     if len(left) != len(right):
         return False
     return all(

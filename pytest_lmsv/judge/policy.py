@@ -42,5 +42,7 @@ def sentence(error: RunError | None) -> str:
     if error is None:
         return "no reason found in its logs"
     place = f", rank {error.rank}" if error.rank is not None else ""
+    if error.node:
+        place += f", on {error.node}"
     text = f"{error.type}: {error.message}" if error.message else error.type
     return f"{' '.join(text.split())} ({error.category}{place})"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_lmsv.logs.columns import ascending
 from pytest_lmsv.logs.errors import TRACEBACK, Collector
 from pytest_lmsv.logs.escapes import container_line
 from pytest_lmsv.logs.metrics import (
@@ -19,7 +21,7 @@ from pytest_lmsv.logs.metrics import (
     trainer_step,
 )
 from pytest_lmsv.logs.prefixes import Stripped, strip
-from pytest_lmsv.logs.quick import Quick
+from pytest_lmsv.logs.quick import Batch, Quick
 from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
 from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped, split_whole
@@ -70,9 +72,9 @@ class Reader:
 
     def read(self) -> LogFile:
         with self._path.open("rb", buffering=0) as stream:
-            lines = Lines(stream, self._search, self._quick)
+            lines = Lines(stream, self._search, self._quick.read)
             for found in lines:
-                if isinstance(found, list):
+                if isinstance(found, Batch):
                     self._batch(found)
                 elif wanted := self._line(found):
                     lines.want(wanted)
@@ -206,38 +208,44 @@ class Reader:
         rank = self._section if _NO_PREFIX.match(head) else strip(head).rank
         found = self._wrapped.begin(text, raw.ended, rank, match)
         self._take(found)
-        if rank is None and found.records and not self._wrapped and len(text) < 2048:
-            self._quick.learn(text, found.records[-1])
+        if len(found.records) == 1 and raw.ended and not self._wrapped and not rest.strip():
+            prefixed = not _NO_PREFIX.match(head)
+            self._quick.learn(raw.text, found.records[0], rank, prefixed=prefixed)
         if TRACEBACK in text:
             self._other_line(raw, strip(text[text.index(TRACEBACK) :]))
         if rest.strip():
             return max(self._other_line(raw, strip(rest)), 1 if self._wrapped else 0)
         return 1 if self._wrapped else 0
 
-    def _batch(self, records: list[StepRecord]) -> None:
-        """Whole records of no known rank, as many lines right after one another."""
-        self._order += 1
+    def _batch(self, batch: Batch) -> None:
+        """Whole records of one rank, as many lines in which nothing else matters between them."""
         self._same = None
+        rank = batch.look.rank if batch.look.prefixed else self._section
         if self._wrapped:
-            self._take(self._wrapped.close(None))
+            self._take(self._wrapped.close(rank))
         run = self._runs[-1]
-        found = run.records.setdefault(None, {})
-        fresh = False
-        for record in records:
-            step = record.step
-            if step in found:
-                self._record(record, None)
-                run = self._runs[-1]
-                found = run.records.setdefault(None, {})
-            else:
-                found[step] = record
-                if step > run.highest:
-                    run.highest = step
-                    fresh = True
-                self._previous = (None, step)
-        run.progress[None] = self._order
-        if fresh:
-            run.records_at = [*run.records_at[-7:], self._order]
+        found = run.steps_of(rank)
+        steps = batch.steps()
+        if not ascending(steps):
+            batch = batch.without_doubles()
+            steps = batch.steps()
+        if not ascending(steps) or steps[0] <= found.highest:
+            columns = batch.columns()
+            self._order += len(batch)
+            if not (ascending(steps) and found.has_copies(steps, batch.look.like, columns)):
+                for record in batch.records():
+                    self._record(record, rank)
+            return
+        found.add(steps, batch.look.like, batch.columns())
+        self._previous = (rank, steps[-1])
+        fresh = len(steps) - bisect_right(steps, run.highest)
+        run.highest = max(run.highest, steps[-1])
+        self._order += len(steps)
+        run.progress[rank] = self._order
+        run.records_at = [
+            *run.records_at,
+            *range(self._order - min(fresh, 8) + 1, self._order + 1),
+        ][-8:]
 
     def _take(self, found: Found) -> None:
         for record in found.records:
@@ -250,24 +258,24 @@ class Reader:
 
     def _record(self, record: StepRecord, rank: int | None) -> None:
         run = self._runs[-1]
-        found = run.records.setdefault(rank, {})
+        found = run.steps_of(rank)
         known = found.get(record.step)
         if known is not None:
             if known == record or known.fuller(record):
                 return  # a copy: tee, or a console that shows a worker's log
             if record.fuller(known):
-                found[record.step] = record
+                found.put(record)
                 return
             trouble = any(
                 candidate.order > max(run.records_at, default=0)
                 for candidate in run.collector.candidates[-3:]
             )
-            again = record.step == next(iter(found)) and self._previous != (rank, record.step)
+            again = record.step == found.first and self._previous != (rank, record.step)
             if not (again or trouble or run.ended):
                 return  # another rank's figures of the same step
             run = self._new_run()
-            found = run.records.setdefault(rank, {})
-        found[record.step] = record
+            found = run.steps_of(rank)
+        found.put(record)
         self._previous = (rank, record.step)
         run.progress[rank] = self._order
         if record.step > run.highest:  # not the same step of one more rank

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -64,7 +65,6 @@ class StepRecord(NamedTuple):
     loss_key: str
     grad_norm: float | None
     time_ms: float | None
-    learning_rate: float | None
     skipped: int
     nan_iterations: int
     last_key: str
@@ -73,10 +73,19 @@ class StepRecord(NamedTuple):
 
     def fuller(self, other: StepRecord) -> bool:
         """Whether this says all that *other* says, and more: *other* was cut."""
-        mine = (self.loss, self.time_ms, self.grad_norm, self.learning_rate)
-        others = (other.loss, other.time_ms, other.grad_norm, other.learning_rate)
+        mine = (self.loss, self.time_ms, self.grad_norm)
+        others = (other.loss, other.time_ms, other.grad_norm)
         agree = all(right in (None, left) for left, right in zip(mine, others, strict=True))
         return agree and (mine != others or (self.closed and not other.closed))
+
+    def with_figures(self, step: int, figures: Mapping[str, float]) -> StepRecord:
+        """The same record of another step with other figures; None where there is none."""
+        return self._replace(
+            step=step,
+            loss=figures.get("loss"),
+            grad_norm=figures.get("grad_norm"),
+            time_ms=figures.get("time_ms"),
+        )
 
     @property
     def nan_loss(self) -> bool:
@@ -149,7 +158,6 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
     best = 9
     grad_norm: float | None = None
     time_ms: float | None = None
-    learning_rate: float | None = None
     skipped = nan_iterations = 0
     scale = False
     fields = rest.split("|")
@@ -165,8 +173,6 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
             time_ms = _milliseconds(last_key, value)
         elif meaning == "norm":
             grad_norm = _number(value)
-        elif meaning == "rate":
-            learning_rate = _number(value)
         elif meaning == "skipped":
             skipped = _count(value)
         elif meaning == "nan":
@@ -181,7 +187,7 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
     if loss is None and time_ms is None and grad_norm is None and not scale:
         return None  # the FSDP engine's memory line, a progress message
     return StepRecord(
-        int(start[1]), int(start[2]), loss, loss_key, grad_norm, time_ms, learning_rate,
+        int(start[1]), int(start[2]), loss, loss_key, grad_norm, time_ms,
         skipped, nan_iterations, last_key, closed,
     )  # fmt: skip
 
@@ -189,7 +195,6 @@ def _step_record(start: re.Match[str], rest: str) -> StepRecord | None:
 _MEANINGS = {
     "gradnorm": "norm",
     "grad_norm": "norm",
-    "learningrate": "rate",
     "numberofskippediterations": "skipped",
     "numberofnaniterations": "nan",
     "lossscale": "scale",
@@ -232,7 +237,7 @@ def other_step(text: str) -> tuple[int, StepRecord] | None:
     if match is None or loss is None:
         return None
     record = StepRecord(
-        int(match[2]), steps, loss, "loss", None, time_ms, None, 0, 0, "loss", True
+        int(match[2]), steps, loss, "loss", None, time_ms, 0, 0, "loss", True
     )  # fmt: skip
     return int(match["epoch"]), record
 
@@ -246,8 +251,7 @@ def trainer_step(text: str, seen: dict[str, int]) -> StepRecord | None:
     figures = {key.strip("'"): _number(value.strip("'")) for key, value in values.items()}
     step = seen.setdefault(values.get("'epoch'", text), len(seen) + 1)
     return StepRecord(
-        step, None, float(match[1]), "loss", figures.get("grad_norm"), None,
-        figures.get("learning_rate"), 0, 0, "loss", True,
+        step, None, float(match[1]), "loss", figures.get("grad_norm"), None, 0, 0, "loss", True,
     )  # fmt: skip
 
 

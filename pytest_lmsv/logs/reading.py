@@ -11,13 +11,14 @@ from pytest_lmsv.logs import belonging, categories, roots
 from pytest_lmsv.logs.completion import Exact, read_record
 from pytest_lmsv.logs.ending import ending
 from pytest_lmsv.logs.file import LogFile, Reader
-from pytest_lmsv.logs.metrics import StepRecord
 from pytest_lmsv.logs.runs import Run
+from pytest_lmsv.logs.steps import FIGURES, Steps
 from pytest_lmsv.logs.text import line_number
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Completion, Kind, Metrics, Note, RunError, Stack
 
 _MOST_NOTES = 20
+_LONG = 10000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Reading:
     """The root error; its phase says whether the work was complete before it."""
     notes: tuple[Note, ...] = ()
     completions: tuple[Completion, ...] = ()
-    steps: tuple[int, ...] = ()
+    steps: Sequence[int] = ()
     """Steps with a record, with or without a loss."""
     asked: int | None = None
     """Asked steps: as given, else M of the log's own ``iteration N/ M``."""
@@ -74,11 +75,12 @@ def read(
         and not any(file.last.records for file in kept)
         and any(file.last.inference for file in kept)
     )
-    records = {} if inference else _steps(kept)
+    records = Steps() if inference else _steps(kept)
+    numbers = records.numbers()
     asked = steps
-    if asked is None and records:
-        asked = next((entry.steps for entry in records.values() if entry.steps), None)
-    complete = _complete(inference, records, steps, asked, completions, record is not None)
+    if asked is None and numbers:
+        asked = next((entry.steps for entry in records.likes() if entry.steps), None)
+    complete = _complete(inference, numbers, steps, asked, completions, record is not None)
     error, order, dropped = _error(kept, files, tuple(patterns), complete, failed)
     notes += dropped
     metrics, nan_steps = _metrics(kept, records, inference, steps, completions, order)
@@ -93,7 +95,7 @@ def read(
         error=error,
         notes=tuple(notes),
         completions=completions,
-        steps=tuple(sorted(records)),
+        steps=numbers,
         asked=asked,
         complete=complete,
         nan_steps=nan_steps,
@@ -125,34 +127,29 @@ def _read_file(path: Path, extra: Sequence[bytes]) -> LogFile:
         raise InputProblem(f"{path}: log can't be read ({reason}); name a log file") from None
 
 
-def _steps(files: Sequence[LogFile]) -> dict[int, StepRecord]:
+def _steps(files: Sequence[LogFile]) -> Steps:
     """The step records of the rank that prints the loss, each step once."""
-    streams: list[tuple[int, int, dict[int, StepRecord]]] = []
+    streams: list[tuple[int, int, int, Steps]] = []
     for file in files:
         for rank, found in file.last.records.items():
-            losses = sum(entry.loss is not None for entry in found.values())
             own = rank if rank is not None else file.rank
-            streams.append((losses, -1 if own is None else own, found))
-    if not streams:
-        return {}
-    streams.sort(key=lambda entry: (entry[0], len(entry[2]), entry[1]), reverse=True)
-    return dict(sorted(streams[0][2].items()))
+            streams.append((found.count("loss"), len(found), -1 if own is None else own, found))
+    return max(streams, key=lambda entry: entry[:3])[3] if streams else Steps()
 
 
 def _complete(
     inference: bool,
-    records: Mapping[int, StepRecord],
+    numbers: Sequence[int],
     steps: int | None,
     asked: int | None,
     completions: Sequence[Completion],
     with_record: bool,
 ) -> bool | None:
-    if not inference and records and asked is not None:
+    if not inference and numbers and asked is not None:
         if steps is not None:
-            return len(records) >= steps
-        ordered = sorted(records)
-        stride = ordered[1] - ordered[0] if len(ordered) > 1 else 1
-        return ordered[-1] >= asked and len(ordered) >= (asked - ordered[0]) // stride + 1
+            return len(numbers) >= steps
+        stride = numbers[1] - numbers[0] if len(numbers) > 1 else 1
+        return numbers[-1] >= asked and len(numbers) >= (asked - numbers[0]) // stride + 1
     if not inference and steps is not None and not with_record:
         return False
     if with_record:
@@ -226,34 +223,32 @@ def _after_work(root: roots.Root, kept: Sequence[LogFile]) -> bool:
 
 def _metrics(
     kept: Sequence[LogFile],
-    records: Mapping[int, StepRecord],
+    records: Steps,
     inference: bool,
     steps: int | None,
     completions: Sequence[Completion],
     error_at: Mapping[int, int],
 ) -> tuple[Metrics, tuple[int, ...]]:
     sources: dict[str, str] = {}
-    losses = [(step, entry.loss) for step, entry in records.items() if entry.loss is not None]
-    norms = [(step, entry.grad_norm) for step, entry in records.items()
-             if entry.grad_norm is not None]  # fmt: skip
-    times = [(step, entry.time_ms) for step, entry in records.items() if entry.time_ms is not None]
+    losses, norms, times = (_curve(records, name) for name in FIGURES)
     runs = [(file.last, error_at.get(id(file))) for file in kept]
     footers = [
         found for run, limit in runs for order, found in run.footers
         if limit is None or order < limit
     ]  # fmt: skip
     if losses:
-        keys = {entry.loss_key for entry in records.values() if entry.loss_key}
+        keys = {entry.loss_key for entry in records.likes() if entry.loss_key}
         sources["losses"] = f"log, key {sorted(keys)[0]}"
     if not times:
-        times = next((sorted(run.mean_times.items()) for run, _ in runs if run.mean_times), [])
+        means = next((run.mean_times for run, _ in runs if run.mean_times), {})
+        times = tuple(sorted(means.items()))
     if not inference and not records:
         at = steps or 1
         last = {found.what: found.value for found in footers}
         if "loss" in last:
-            losses, sources["losses"] = [(at, last["loss"])], "log, summary line"
+            losses, sources["losses"] = ((at, last["loss"]),), "log, summary line"
         if "time" in last and not times:
-            times, sources["step_time_ms"] = [(at, last["time"])], "log, summary line"
+            times, sources["step_time_ms"] = ((at, last["time"]),), "log, summary line"
     if times:
         sources.setdefault("step_time_ms", "log")
     memory, sources["memory_mb"] = _memory(runs, footers, completions)
@@ -262,16 +257,22 @@ def _metrics(
     generation = [entry.generation_s for entry in completions if entry.generation_s is not None]
     if generation:
         sources["generation_s"] = "completion records"
-    nan_steps = tuple(step for step, entry in records.items() if entry.nan_loss)
+    nan_steps = tuple(records.nan_losses())
     metrics = Metrics(
-        losses=tuple(losses),
-        grad_norms=tuple(norms),
-        step_time_ms=tuple(times),
+        losses=losses,
+        grad_norms=norms,
+        step_time_ms=times,
         memory_mb=memory,
         generation_s=max(generation, default=None),
         sources=sources,
     )
     return metrics, nan_steps
+
+
+def _curve(records: Steps, name: str) -> Sequence[tuple[int, float]]:
+    """Step and figure; of a very long run, pairs that are made when they are asked for."""
+    pairs = records.curve(name)
+    return tuple(pairs) if len(pairs) <= _LONG else pairs
 
 
 def _memory(

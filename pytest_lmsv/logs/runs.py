@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pytest_lmsv.logs.candidate import Candidate
 from pytest_lmsv.logs.errors import Collector
 from pytest_lmsv.logs.metrics import Footer, StepRecord
+from pytest_lmsv.logs.steps import Steps
 
 
 @dataclass(slots=True)
@@ -16,7 +17,7 @@ class Run:
     collector: Collector
     certain: bool = True
     """Begun by a launcher, not only by what a rank prints at its start."""
-    records: dict[int | None, dict[int, StepRecord]] = field(default_factory=dict)
+    records: dict[int | None, Steps] = field(default_factory=dict)
     """Step records by the rank whose prefix they had."""
     progress: dict[int | None, int] = field(default_factory=dict)
     """Order of the last sign of progress of each rank."""
@@ -37,6 +38,13 @@ class Run:
     _bars: dict[tuple[int | None, int], tuple[int, int]] = field(default_factory=dict)
     _epoch: int = 0
     _before: int = 0
+
+    def steps_of(self, rank: int | None) -> Steps:
+        """The step records of *rank*."""
+        found = self.records.get(rank)
+        if found is None:
+            found = self.records[rank] = Steps()
+        return found
 
     def is_only_an_echo(self) -> bool:
         """Nothing came of it: a rank's buffered output, printed when the process ended."""

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, NamedTuple, Protocol, TypeVar
 
 BLOCK = 1 << 20
 LONGEST = 1 << 16
@@ -80,29 +80,54 @@ class RawLine(NamedTuple):
     ended: bool
 
 
-T = TypeVar("T")
+class Records(Protocol):
+    """Whole step records, read from bytes without a closer look."""
+
+    look: Any
+    parts: list[bytes]
 
 
-class Lines(Generic[T]):
+R = TypeVar("R", bound=Records)
+Quick = Callable[[bytes, int], tuple[R | None, int]]
+"""The records in the lines of a block from a place on, and where they end."""
+_MOST_PARTS = 1 << 15
+
+
+class Lines(Generic[R]):
     """The lines of one file in which a needle was found, and those that were asked for.
 
-    What *quick* makes of a line (None: nothing) is handed out instead of it, in lists.
+    Where *quick* reads records, they are handed out instead of the lines.
     """
 
-    def __init__(
-        self, stream: BinaryIO, search: Search, quick: Callable[[bytes], T | None] | None = None
-    ) -> None:
+    def __init__(self, stream: BinaryIO, search: Search, quick: Quick[R] | None = None) -> None:
         self._stream = stream
         self._search = search
         self._quick = quick
         self._wanted = 0
-        self._end = 0
 
     def want(self, count: int) -> None:
         """Hand out the next *count* lines even where no needle is in them."""
         self._wanted = max(self._wanted, count)
 
-    def __iter__(self) -> Iterator[RawLine | list[T]]:
+    def __iter__(self) -> Iterator[RawLine | R]:
+        pending: R | None = None
+        for found in self._found():
+            if isinstance(found, RawLine):
+                if pending is not None:
+                    yield pending
+                    pending = None
+                yield found
+            elif pending is None:
+                pending = found
+            elif pending.look is found.look and len(pending.parts) < _MOST_PARTS:
+                pending.parts += found.parts
+            else:
+                yield pending
+                pending = found
+        if pending is not None:
+            yield pending
+
+    def _found(self) -> Iterator[RawLine | R]:
         carry = b""
         offset = 0
         first = True
@@ -125,7 +150,7 @@ class Lines(Generic[T]):
                 yield from self._lines(block[:end], offset, ended=True)
             offset += end
 
-    def _lines(self, block: bytes, offset: int, *, ended: bool) -> Iterator[RawLine | list[T]]:
+    def _lines(self, block: bytes, offset: int, *, ended: bool) -> Iterator[RawLine | R]:
         coloured = b"\x1b" in block
         if coloured:
             block = without_colours(block)
@@ -133,14 +158,12 @@ class Lines(Generic[T]):
         returns = b"\r" in block
         size = len(block)
         position = 0
-        if not self._wanted and not returns:  # nothing but records: no need to search
-            batch = self._batch(block, 0, block.find(b"\n"), False)
-            if batch:
-                position = self._end
-                yield batch
-                if position >= size:
-                    return
-        hits = self._search(block)
+        quick = self._quick
+        if quick and not self._wanted:  # nothing but records: no need to search
+            records, position = quick(block, 0)
+            if records is not None:
+                yield records
+        hits = self._search(block) if position < size else []
         index = 0
         while position < size:
             asked = self._wanted > 0
@@ -155,15 +178,17 @@ class Lines(Generic[T]):
             start = block.rfind(b"\n", position, hit) + 1 or position
             if returns:
                 start = max(start, block.rfind(b"\r", start, hit) + 1)
+            if quick and not asked:
+                records, end = quick(block, start)
+                if records is not None:
+                    position = end
+                    yield records
+                    continue
             stop = block.find(b"\n", hit)
             stop = size if stop < 0 else stop
             if returns:
                 early = block.find(b"\r", hit, stop)
                 stop = stop if early < 0 else early
-            if not asked and stop < size and (batch := self._batch(block, start, stop, returns)):
-                position = self._end
-                yield batch
-                continue
             if stop - start > LONGEST:
                 start = max(start, hit - 2048)
                 stop = min(start + LONGEST, stop)
@@ -179,21 +204,6 @@ class Lines(Generic[T]):
                 yield RawLine(offset, below, text, ended or stop < size)
             else:
                 yield RawLine(offset + start, 0, text, ended or stop < size)
-
-    def _batch(self, block: bytes, start: int, stop: int, single: bool) -> list[T]:
-        """What *quick* makes of this line and of those right after it; ends at ``_end``."""
-        batch: list[T] = []
-        quick = self._quick
-        while quick is not None and 0 <= stop - start < 2048:
-            found = quick(block[start:stop])
-            if found is None:
-                break
-            batch.append(found)
-            self._end = start = stop + 1
-            if single:
-                break
-            stop = block.find(b"\n", start)
-        return batch
 
 
 def line_number(path: Path, offset: int, below: int) -> int | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place, iteration_folder
 from pytest_lmsv.campaign.rows import figures
-from pytest_lmsv.campaign.run import find_launcher
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.files import write_whole
@@ -154,6 +154,7 @@ RULES = {
     "memory": "{compare}'s peak is no more than {baseline}'s (tolerance {memory:g})",
     "performance": "{compare} takes no more time than {baseline} (tolerance {time:g})",
     "output": "both sides make the same output (tolerance {output:g}, {psnr:g} dB)",
+    "drift": "{compare}'s figures differ by no more than the noise of {baseline} allows",
     "run": "{compare} runs to its end, as {baseline} does",
     "mutation": "the mutated configuration reaches {compare}, as it reaches {baseline}",
     "loss": "{compare} prints a loss, as {baseline} does",

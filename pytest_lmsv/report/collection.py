@@ -9,10 +9,10 @@ import pytest
 
 from pytest_lmsv import data, session
 from pytest_lmsv.fixtures import Iteration, KnownBug, Untested, VerdictError
+from pytest_lmsv.problems import NO_MODELS
 
 TEST = "test_models/test_alignment.py"
 UNFINISHED = "no result is stored: the campaign ended before"
-HINT = "no models asked for; give for example: pytest --model cogvideox --iters 2"
 
 
 def parameters(config: pytest.Config, asked: bool) -> list[Any]:
@@ -21,7 +21,7 @@ def parameters(config: pytest.Config, asked: bool) -> list[Any]:
     Where models are not *asked* for, one skipped test, whose reason says how to ask for some.
     """
     if not asked:
-        skipped = pytest.mark.skip(reason=HINT)
+        skipped = pytest.mark.skip(reason=NO_MODELS)
         return [pytest.param(None, id="no-model", marks=skipped)]
     return [
         pytest.param(

@@ -89,16 +89,20 @@ class Judgement:
         """Return the lines under the first one: the mutation, the figures, how to repeat."""
         record, labels = self.record, self.campaign.labels
         assert record.mutation is not None
-        folder = iteration_folder(self.campaign.folder, record.model, record.iteration)
         lines = ["mutation:"]
         lines += [f"  {edit.path}: {edit.old!r} -> {edit.new!r}" for edit in record.mutation.edits]
         for run, label in zip((record.baseline_run, record.compare_run), labels, strict=True):
             if run is not None:
                 lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
         lines += _error_lines(record.compare_run)
-        words = [f"--lmsv-replay={folder / 'mutation.json'}", *repeated(self.campaign.settings)]
-        lines.append(f"repeat: pytest {shlex.join(words)}")
+        lines.append(f"repeat: {self.repeat()}")
         return lines
+
+    def repeat(self) -> str:
+        """Return the command that runs and judges this iteration's mutation again."""
+        folder = iteration_folder(self.campaign.folder, self.record.model, self.record.iteration)
+        words = [f"--lmsv-replay={folder / 'mutation.json'}", *repeated(self.campaign.settings)]
+        return f"pytest {shlex.join(words)}"
 
     def _covering(self, finding: Finding) -> KnownBug | None:
         return next((bug for bug in self.expected if covers(bug, finding)), None)

@@ -84,7 +84,8 @@ def _cases(
     yield _run(Case(classname, f"{name}.run", seconds), record, findings, bugs)
     by_name = {f.verdict.name: f for f in findings if f.verdict is not None}
     for verdict in record.verdicts:
-        if applies(verdict):
+        idle = "output" if record.kind == "training" else "accuracy"
+        if applies(verdict) and verdict.name != idle:
             case = Case(classname, f"{name}.{verdict.name}")
             yield _verdict(case, verdict, by_name.get(verdict.name), campaign, bugs)
 

@@ -65,8 +65,15 @@ STATISTICS = {
     "time_diff": ("time", "ms"),
     "time_diff_rel": ("time", "%"),
     "output_diff": ("output", ""),
+    "drift_ratio": ("drift", "x limit"),
 }
-ZH_STATISTICS = {"loss": "loss", "memory": "显存", "time": "耗时", "output": "输出"}
+ZH_STATISTICS = {
+    "loss": "loss",
+    "memory": "显存",
+    "time": "耗时",
+    "output": "输出",
+    "drift": "漂移",
+}
 
 
 def page(
@@ -156,6 +163,8 @@ def cell(verdict: Verdict | None) -> str:
     """Return a verdict in Task6's words, as ``OK (diff=1.73%)`` or ``NG (diff=+1198.40ms)``."""
     if verdict is None:
         return "N/A"
+    if verdict.ratio is not None:
+        return f"{verdict.result} ({verdict.ratio:.2g} x its limit)"
     if verdict.difference is None:
         return verdict.result
     value, unit = verdict.difference, verdict.unit

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_lmsv import doctor, session
+from pytest_lmsv import doctor, machines, session
 from pytest_lmsv.campaign import weights
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.report import stacks
-from pytest_lmsv.report.html import VERDICT_COLUMNS, texts, verdict_cell
+from pytest_lmsv.report.cells import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import Live
 from pytest_lmsv.report.markdown import fails_only
 from pytest_lmsv.report.reports import Reports
@@ -36,6 +36,8 @@ class Lines:
         self._reports = reports
         self._campaign = reports.campaign
         self._live = live
+        self._ended = ""
+        """The line of a test that has ended and has not been shown yet."""
 
     def pytest_report_header(self) -> list[str]:
         return header(self._config)
@@ -46,7 +48,11 @@ class Lines:
         if settings.analyze is not None:
             return
         try:
-            doctor.demand(doctor.checks(doctor.of_settings(settings, models), other_machines=False))
+            if not (settings.controller and settings.device == "npu"):
+                site = doctor.of_settings(settings, models)
+                doctor.demand(doctor.checks(site, other_machines=False))
+            if session.node_names(self._config):
+                machines.check(self._config)
             stacks.build_missing(self._config)
         except EnvironmentProblem as problem:
             raise pytest.UsageError(str(problem)) from None
@@ -55,8 +61,13 @@ class Lines:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logstart(self) -> None:
+        # The live line and ours begin a line of their own, below the name that -v prints.
+        if self._config.get_verbosity() >= 0:
+            self._new_line()
+
+    def _new_line(self) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None and self._config.get_verbosity() == 0:
+        if reporter is not None:
             reporter.ensure_newline()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
@@ -70,7 +81,20 @@ class Lines:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         ended = report.when == "call" or (report.when == "setup" and report.failed)
         if ended and is_ours(report) and self._config.get_verbosity() >= 0:
-            self._live.say(test_line(report))
+            self._ended = test_line(report)
+            if self._config.get_verbosity() == 0 or hasattr(report, "node"):
+                self._tell()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        self._tell()  # with -v after pytest's own word, to which it would stick
+
+    def _tell(self) -> None:
+        if self._ended:
+            if self._config.get_verbosity() > 0:
+                self._new_line()
+            self._live.say(self._ended)
+            self._ended = ""
 
     @pytest.hookimpl(tryfirst=True)  # before the JUnit file is written
     def pytest_sessionfinish(self) -> None:
@@ -122,6 +146,10 @@ def header(config: pytest.Config) -> list[str]:
             "lmsv: cpu: small networks; MindSpore runs through mindtorch, which stands in for "
             "msadapter"
         )
+    nodes = session.node_names(config)
+    if nodes:
+        steers = "; this machine steers" if settings.controller else ""
+        lines.append(f"lmsv: {len(nodes)} machines: {', '.join(nodes)}{steers}")
     lines += [f"lmsv: {warning}" for warning in config.stash.get(session.WARNINGS, ())]
     if not config.option.collectonly:
         lines.append(f"lmsv: campaign folder {session.campaign_of(config).folder}")
@@ -143,7 +171,7 @@ def test_line(report: pytest.TestReport) -> str:
     if values.get("lmsv.status") != "DONE":
         return f"lmsv {name} {outcome}: could not be tested: {values.get('lmsv.finding', '')}"
     idle = "accuracy" if values.get("lmsv.kind") == "inference" else "output"
-    names = (name for name in VERDICT_COLUMNS if name != idle)
+    names = (n for n in VERDICT_COLUMNS if n != idle and values.get(f"lmsv.{n}"))
     verdicts = ", ".join(f"{name} {verdict_cell(values, name)}" for name in names)
     return f"lmsv {name} {outcome}: {verdicts}"
 

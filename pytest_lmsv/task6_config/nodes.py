@@ -11,7 +11,7 @@ from pytest_lmsv.task6_config.text import ParsedFile, Place
 
 DEFAULT_MASTER_PORT = 29505
 HostKeys = Literal["strict", "accept-new"]
-"""``strict``: only host keys of known_hosts. ``accept-new`` (labs): an unknown one is added to it."""
+"""``strict``: only keys of known_hosts. ``accept-new`` (labs): an unknown host's key is added."""
 Pairs = tuple[tuple[str, str], ...]
 """Paths here and the same places on a node."""
 

@@ -17,9 +17,10 @@ from pathlib import Path
 
 from pytest_lmsv import catalog, data
 from pytest_lmsv.campaign.campaign import Campaign
+from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.progress import Reporter
-from pytest_lmsv.campaign.run import Runner, find_launcher
+from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.launch import devices, environments
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.records import Mutation

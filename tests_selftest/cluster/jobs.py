@@ -18,15 +18,15 @@ AWKWARD_JOB = f"rm -rf pids\n{AWKWARD}\n{STAY}"
 """Descendants that are hard to end, on each node."""
 
 
-def node(hosts: Hosts, rank: int, host: Host, **given: object) -> Node:
-    """*host* as the configuration of a run names it."""
+def node(hosts: Hosts, rank: int, machine: Host, /, **given: object) -> Node:
+    """*machine* as the configuration of a run names it."""
     values: dict[str, object] = {
-        "name": host.name,
+        "name": machine.name,
         "rank": rank,
-        "host": host.address,
-        "address": host.address,
+        "host": machine.address,
+        "address": machine.address,
         "user": "root",
-        "port": host.port,
+        "port": machine.port,
         "keys": (hosts.key,),
         "known_hosts": hosts.known_hosts,
     }
@@ -78,18 +78,16 @@ def local_job(hosts: Hosts, folder: Path, script: str, run_id: str, **given: obj
 def left_on(hosts: Hosts, run_id: str) -> list[str]:
     """All that runs on any host, and what carries *run_id* on this machine outside of them."""
     left = [f"{host.name}: {words}" for host in hosts for words in host.processes().values()]
-    spaces = {
-        os.readlink(f"/proc/{host.pid}/ns/pid")
-        for host in hosts
-        if Path(f"/proc/{host.pid}").exists()
-    }
-    for pid in carriers(run_id):
-        try:
-            if os.readlink(f"/proc/{pid}/ns/pid") not in spaces:
-                left.append(f"here: {pid}")
-        except OSError:
-            continue
-    return left
+    others = {space(host.pid) for host in hosts}
+    return left + [f"here: {pid}" for pid in carriers(run_id) if space(pid) not in {None, *others}]
+
+
+def space(pid: int) -> Path | None:
+    """The PID namespace of a process; None if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/ns/pid").readlink()
+    except OSError:
+        return None
 
 
 def said(host: Host, path: str = "log") -> str:
@@ -100,7 +98,7 @@ def said(host: Host, path: str = "log") -> str:
         return ""
 
 
-def killed(host: Host, words: str) -> int:
+def kill_one(host: Host, words: str) -> int:
     """SIGKILL the first process of *host* whose command line contains *words*; its pid here."""
     pid = next(pid for pid, command in host.processes().items() if words in command)
     os.kill(pid, 9)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from pytest_lmsv.logs import text as log_text
 from pytest_lmsv.logs.follow import Follower
+from pytest_lmsv.logs.quick import Batch
 from pytest_lmsv.logs.reading import Reading, read
 
 CASES = sorted((Path(__file__).parent / "cases").iterdir())
@@ -146,7 +147,7 @@ def test_colours_anywhere_change_nothing(case: Path, data: st.DataObject, tmp_pa
 
 
 def texts(content: bytes) -> list[str]:
-    lines: log_text.Lines[None] = log_text.Lines(
+    lines: log_text.Lines[Batch] = log_text.Lines(
         io.BytesIO(content), log_text.searcher(log_text.NEEDLES)
     )
     return [line.text for line in lines if isinstance(line, log_text.RawLine)]

@@ -66,9 +66,13 @@ def curves(
     steps: int = 5,
     seed: int = 43,
     model: str = "cogvideox",
+    noise: int = 0,
 ) -> list[dict[str, Any]]:
-    """What each of *configurations* gives when trained, all in one process of *environment*."""
-    job: dict[str, Any] = {"steps": steps, "seed": seed}
+    """What each of *configurations* gives when trained, all in one process of *environment*.
+
+    *noise*: how many noise runs follow each.
+    """
+    job: dict[str, Any] = {"steps": steps, "seed": seed, "noise": noise}
     if model in NETWORKS:
         job["network"] = NETWORKS[model]
     jobs = [{"documents": each, **job} for each in configurations]

@@ -34,7 +34,15 @@ def get_model_config(config):
     return ConfigReader({**config.to_dict(), "kv_channels": 64})
 """
 TRAINING = """
+import os
 import torch
+
+# A steady difference of this stack, and one that the unmutated configuration does not have.
+AWAY = 1.0
+if os.environ.get("LMSV_STACK") == "msa":
+    AWAY *= float(os.environ.get("STANDIN_AWAY", "1"))
+    if "unmutated" not in os.environ["LMSV_RUN_ID"]:
+        AWAY *= float(os.environ.get("STANDIN_NEW", "1"))
 
 def setup_model_and_optimizer(model_provider):
     network = model_provider()
@@ -50,7 +58,7 @@ def train_step(network, optimizer):
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(network.parameters(), 1e9)
     optimizer.step()
-    return {"loss": loss.detach()}, 0, float(norm), None
+    return {"loss": loss.detach() * AWAY}, 0, float(norm) * AWAY, None
 
 LINE = (" [2026-01-01 00:00:{step:02d}] iteration {step:8d}/{steps:8d} | consumed samples: "
         "{seen:12d} | elapsed time per iteration (ms): {ms:.1f} | learning rate: 2.000000E-05 | "

@@ -112,6 +112,45 @@ def test_fresh_weights_belong_to_the_seed_and_not_to_torch(trained: Trained) -> 
     assert digests(one) != digests(own)
 
 
+def test_a_noise_run_starts_from_weights_that_are_moved_alike_each_time(trained: Trained) -> None:
+    still, moved = trained("shared", **SHARED), trained("noise", **SHARED, LMSV_NOISE_RUN="1")
+    again = trained("noise again", **SHARED, LMSV_NOISE_RUN="1")
+    other = trained("noise 2", **SHARED, LMSV_NOISE_RUN="2")
+    assert digests(moved[0]) == digests(again[0])
+    assert all(a != b for a, b in zip(*map(values, (still, moved)), strict=True))
+    assert digests(moved[0]) != digests(other[0])
+    gaps = [abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(still[1], moved[1], strict=True)]
+    assert 0 < max(gaps) < 1e-5
+
+
+def values(run: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[str]:
+    return list(digests(run[0]).values())
+
+
+def test_a_moved_weight_is_its_neighbour_in_its_own_type(pta_env: StackEnvironment) -> None:
+    code = """
+import sys; sys.path.insert(0, "launchers")
+import numpy as np, torch, npu_weights as w
+start = w.initial("a.weight", (300, 40), 1)
+start[0, :4] = [0.0, 1.0, -1.0, 2.0**-20]
+for kind, digits, least in (
+    (torch.bfloat16, 7, -126), (torch.float16, 10, -14), (torch.float32, 23, -126)
+):
+    given = torch.tensor(start).to(kind)
+    values = given.float().numpy().reshape(-1)
+    moved = w.moved(values, digits, least, np.random.RandomState(1))
+    back = torch.tensor(moved).to(kind).float().numpy()
+    assert np.array_equal(back, moved), kind  # nothing lies between two neighbours
+    normal = np.abs(values) > 1e-4
+    share = np.abs(moved - values)[normal] / np.abs(values)[normal]
+    assert (share > 2.0**-digits / 2.1).all() and (share <= 2.0**-digits).all(), kind
+    assert abs(moved[values == 0]).max() <= 2.0 ** (least - digits), kind
+    assert 0.4 < (moved > values).mean() < 0.6
+"""
+    ended = pta_env.run(["-c", code], cwd=ROOT, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_shared_randomness_makes_two_runs_the_same(trained: Trained) -> None:
     one, again = trained("shared", **SHARED)[1], trained("again", **SHARED)[1]
     assert one == again

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -76,7 +76,9 @@ def machine(folder: Path, python: Path) -> Path:
     return folder
 
 
-def campaign(place: Path, project: Path, **more: str) -> subprocess.CompletedProcess[str]:
+def campaign(
+    place: Path, project: Path, *words: str, **more: str
+) -> subprocess.CompletedProcess[str]:
     """One iteration of InternVL3 by real pytest, on the machine at *place*."""
     project.mkdir()
     (project / "pytest.ini").write_text(
@@ -102,9 +104,9 @@ lmsv_gate = accuracy
         "STANDIN_READS_ALL": "1",
         **more,
     }
-    words = ["-p", "pytest_lmsv.plugin", "--model", "internvl3", "--iters", "1", "-q"]
+    given = ["-p", "pytest_lmsv.plugin", "--model", "internvl3", "--iters", "1", "-q", *words]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
+        [sys.executable, "-m", "pytest", *given],
         cwd=project,
         env=environment,
         capture_output=True,
@@ -133,6 +135,45 @@ def test_a_campaign_on_npu(pta_env: StackEnvironment, tmp_path: Path) -> None:
         assert record["echo"]["/args/lr"]
     assert (iteration(project) / "msrun_log/worker_0.log").is_file()
     assert not (iteration(project) / "evidence").exists()
+
+
+def drift(project: Path) -> dict[str, Any]:
+    metrics = json.loads((iteration(project) / "metrics.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = metrics["analysis"]["drift"]
+    return found
+
+
+def test_drift_is_judged_beside_the_steady_difference(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    place, project = machine(tmp_path.resolve() / "machine", pta_env.python), tmp_path / "project"
+    ended = campaign(place, project, STANDIN_AWAY="1.018")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    found = drift(project)
+    assert (found["result"], found["floor"]) == ("OK", "measured")
+    assert found["difference"] < 1e-5
+    unmutated = iteration(project).parent / "unmutated"
+    steady = json.loads((unmutated / "steady.json").read_text(encoding="utf-8"))
+    assert [round(value, 5) for _, value in steady["bias"]["losses"]] == [0.018] * 5
+    assert all(value > 0 for _, value in steady["floor"]["losses"])
+    assert {v["name"]: v["result"] for v in steady["verdicts"]}["accuracy"] == "OK"
+    assert "unmutated: accuracy OK 1.80 %" in ended.stdout + ended.stderr
+    assert steady["reason"] == ""
+
+
+def test_a_new_difference_is_drift_although_accuracy_is_ok(
+    pta_env: StackEnvironment, tmp_path: Path
+) -> None:
+    place, project = machine(tmp_path.resolve() / "machine", pta_env.python), tmp_path / "project"
+    words = ("--lmsv-gate", "accuracy,drift", "--lmsv-noise", "0")
+    more = {"STANDIN_AWAY": "1.018", "STANDIN_NEW": "1.02"}
+    ended = campaign(place, project, *words, **more)
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    assert "drift NG: loss of step 1 differs by 0.02" in ended.stdout
+    found = drift(project)
+    assert (found["result"], found["step"], found["quantity"]) == ("NG", 1, "loss")
+    assert found["ratio"] > 1
+    assert "accuracy OK" in ended.stdout
 
 
 def test_evidence_of_an_msa_that_fails_is_kept(pta_env: StackEnvironment, tmp_path: Path) -> None:

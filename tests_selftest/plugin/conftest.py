@@ -35,6 +35,7 @@ TOY_RUN = Path(__file__).with_name("toy_run.py")
 LAUNCHER = """\
 #!/usr/bin/env bash
 set -euo pipefail
+mkdir -p "$LMSV_RUN_DIR"
 exec {python} {script} {stack}
 """
 SPACE = """\
@@ -106,7 +107,14 @@ def properties(junit: Path) -> list[dict[str, str]]:
 @pytest.fixture
 def toy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """A project with the toy model and its two launchers, and nothing else."""
-    root = pytester.path
+    make_project(pytester.path)
+    result = Toy(pytester, monkeypatch)
+    result.behave()
+    return result
+
+
+def make_project(root: Path) -> None:
+    """Write into *root* what a project with the toy model consists of."""
     model = root / "models" / "toy"
     (model / "cpu").mkdir(parents=True)
     (model / "model.yaml").write_text(MODEL, encoding="utf-8")
@@ -127,9 +135,6 @@ def toy(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Toy:
         f"lmsv_msa_env = {root / 'env_msa'}",
     ]
     (root / "pytest.ini").write_text("\n".join(ini) + "\n", encoding="utf-8")
-    result = Toy(pytester, monkeypatch)
-    result.behave()
-    return result
 
 
 def _environment(folder: Path, packages: dict[str, str]) -> None:

@@ -24,8 +24,26 @@ def lmsv(folder: Path, *words: str, text: str = "") -> subprocess.CompletedProce
 def test_help_names_every_command(tmp_path: Path) -> None:
     done = lmsv(tmp_path, "help")
     assert done.returncode == 0
-    for word in ("conf", "do", "setup cpu", "doctor", "parse", "repro"):
+    for word in ("conf", "do", "setup cpu", "doctor", "parse", "repro", "analyze", "history"):
         assert f"lmsv {word}" in done.stdout
+
+
+@pytest.mark.parametrize("word", ["do", "repro", "analyze", "history", "parse", "doctor"])
+def test_each_command_has_its_own_help(tmp_path: Path, word: str) -> None:
+    done = lmsv(tmp_path, word, "--help")
+    assert done.returncode == 0
+    assert f"usage: lmsv {word}" in done.stdout
+
+
+def test_analyze_passes_on_pytests_exit_status(toy: Toy) -> None:
+    toy.behave(msa=[{"loss_factor": 2.0}])
+    toy.run(iters=1)
+    done = lmsv(toy.pytester.path, "analyze", str(toy.campaign), "-p", "no:cacheprovider")
+    assert done.returncode == 1, done.stdout + done.stderr
+    words = ("--lmsv-loss-tolerance=2", "-p", "no:cacheprovider")
+    assert lmsv(toy.pytester.path, "analyze", str(toy.campaign), *words).returncode == 0
+    done = lmsv(toy.pytester.path, "analyze", str(toy.pytester.path))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_an_unknown_command_is_one_line(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 from tests_selftest.plugin.conftest import Toy
 
@@ -44,6 +47,23 @@ def test_quiet_means_quiet(toy: Toy) -> None:
 def test_verbose_names_the_test(toy: Toy) -> None:
     result = toy.start("-v", iters=1)
     result.stdout.fnmatch_lines(["*test_alignment*toy-iter1*", "*PASSED*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_verbose_lines_do_not_stick_together(toy: Toy, workers: tuple[str, ...]) -> None:
+    result = toy.start("-v", *workers, iters=2)
+    ours = [line for line in result.outlines if "lmsv toy-" in line]
+    assert len(ours) >= 2
+    assert all(line.startswith("lmsv toy-") for line in ours)
+    assert [
+        line for line in result.outlines if "toy-iter2] PASSED" in line or "PASSED test" in line
+    ]
+
+
+def test_without_models_the_hint_is_seen(toy: Toy, packaged_test: Path) -> None:
+    result = toy.pytester.runpytest_subprocess("-p", "no:cacheprovider", str(packaged_test))
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["lmsv: no models asked for; give for example: pytest --model *"])
 
 
 def test_on_a_terminal_one_line_is_written_over_and_over(toy: Toy) -> None:

@@ -1,0 +1,222 @@
+"""One run over several machines: sent there, started together, and what it wrote brought back."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath, PurePosixPath
+
+from pytest_lmsv.campaign.place import Place
+from pytest_lmsv.campaign.sides import Side
+from pytest_lmsv.cluster import running, transfer
+from pytest_lmsv.cluster.running import Joint, NodeJob
+from pytest_lmsv.cluster.team import Member, Team
+from pytest_lmsv.launch.job import Ended, Job
+from pytest_lmsv.logs import reading
+from pytest_lmsv.problems import EnvironmentProblem
+from pytest_lmsv.records import NodeRun, Note, RunRecord
+from pytest_lmsv.settings import Settings
+
+DOCUMENTS = ("model.json", "data.json", "args.txt")
+LOG = "launcher.log"
+BACK = ("run/record", "run/msrun_log", "run/samples", "run/documents")
+OF_A_RANK = re.compile(r"(rank_\d+\.json|steps_\d+\.jsonl)")
+
+
+@dataclass(frozen=True)
+class Room:
+    """The folders of one run on one machine, as that machine has them."""
+
+    member: Member
+    folder: PurePath
+    run_folder: PurePath
+    documents: dict[str, PurePath]
+    log: PurePath
+    weights: PurePath
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A run that has ended on all machines, as it lies here."""
+
+    ended: Ended
+    logs: tuple[Path, ...]
+    """The launchers' logs, in the order of the ranks."""
+    nodes: tuple[NodeRun, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def cause(self) -> NodeRun | None:
+        """The machine that failed first."""
+        return next((node for node in self.nodes if node.is_cause), None)
+
+
+def rooms(team: Team, model: str, place: Place, side: Side) -> list[Room]:
+    """Make the folders of one run on all machines and bring its documents there."""
+    token = secrets.token_hex(4)
+
+    def make(member: Member) -> Room:
+        files = {name: place.document(side, name) for name in DOCUMENTS}
+        if member.work is None:
+            run = place.run_folder(side)
+            return Room(member, run, run, {**files}, place.log(side), place.weights(side))
+        folder = member.work / model / place.name / f"{side.slug}-{token}"
+        member.agent.ask("make", folder=str(folder / "run"), new=True)
+        transfer.push_files(member.machine, files, folder / "inputs")
+        there: dict[str, PurePath] = {name: folder / "inputs" / name for name in DOCUMENTS}
+        return Room(member, folder, folder / "run", there, folder / LOG, folder / "weights")
+
+    return team.on_each(make)
+
+
+def run(
+    team: Team,
+    all_rooms: Iterable[Room],
+    job_of: Callable[[Room], Job],
+    watch: Callable[[], None],
+) -> Joint:
+    """Start the run in all rooms together and wait until it has ended in all of them."""
+    jobs = [NodeJob(room.member.node, job_of(room), room.member.ssh) for room in all_rooms]
+    return running.run(jobs, watch)
+
+
+def gather(joint: Joint, all_rooms: list[Room], place: Place, side: Side, *, ok: bool) -> Gathered:
+    """Bring home what the run wrote on all machines, as one run of this place."""
+    nodes = tuple(
+        NodeRun(
+            name=end.node.name,
+            rank=room.member.node.rank,
+            reason=end.ended.reason,
+            exit_status=end.ended.exit_status,
+            seconds=end.ended.seconds,
+            is_cause=end is joint.cause,
+        )
+        for end, room in zip(joint.nodes, all_rooms, strict=True)
+    )
+    place.keep_run(side)
+    notes: list[Note] = []
+    logs: list[Path] = []
+    for room in all_rooms:
+        if room.member.work is None:
+            logs.append(place.log(side))
+            continue
+        try:
+            logs += _bring_home(room, place, side, notes, with_cann=not ok)
+        except EnvironmentProblem as problem:
+            notes.append(Note("left_out", f"{room.member.node.name}: nothing came back: {problem}"))
+    leftovers = tuple(x for end in joint.nodes for x in end.ended.leftovers)
+    unkillable = tuple(x for end in joint.nodes for x in end.ended.unkillable)
+    status = joint.cause.ended.exit_status if joint.cause is not None else 0
+    ended = Ended(status, joint.reason, joint.seconds, leftovers, unkillable)
+    return Gathered(ended, tuple(logs), nodes, tuple(notes))
+
+
+def log_of(member: Member, place: Place, side: Side) -> Path:
+    """The launcher's log of one machine; that of the master has the name of a run's only log."""
+    log = place.log(side)
+    return log if member.node.rank == 0 else log.with_name(f"{log.stem}.{member.node.name}.log")
+
+
+def _bring_home(
+    room: Room, place: Place, side: Side, notes: list[Note], *, with_cann: bool
+) -> list[Path]:
+    member = room.member
+    fetched = place.folder / f".from-{member.node.name}-{secrets.token_hex(4)}"
+    only = (LOG, *BACK, *(["run/ascend_log"] if with_cann else []))
+    try:
+        pulled = transfer.pull_tree(member.machine, PurePosixPath(room.folder), fetched, only=only)
+        notes += [Note("left_out", text) for text in pulled.left_out]
+        log = log_of(member, place, side)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if (fetched / LOG).is_file():
+            (fetched / LOG).replace(log)
+        else:
+            log.write_bytes(b"")
+        _merge(fetched / "run", member, place, side, notes)
+    finally:
+        shutil.rmtree(fetched, ignore_errors=True)
+    return [log]
+
+
+def _merge(run: Path, member: Member, place: Place, side: Side, notes: list[Note]) -> None:
+    """Put what one machine wrote beside what the others did.
+
+    Ranks are the whole run's, so records fit into one folder; logs of workers stay apart, as the
+    reader takes those of one folder for those of one machine's clock.
+    """
+    for path in sorted((run / "record").glob("*")):
+        target = place.kept(side, "record") / path.name
+        if not OF_A_RANK.fullmatch(path.name) or target.exists():
+            notes.append(Note("left_out", f"{member.node.name}: record/{path.name}: not expected"))
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    for what in ("msrun_log", "samples", "ascend_log", "documents"):
+        if not (run / what).is_dir():
+            continue
+        target = place.folder / "artifacts" / "run_folder" / side.slug
+        target = target / what if what == "documents" else place.kept(side, what)
+        if member.node.rank > 0:
+            target /= member.node.name
+        if target.exists():
+            shutil.rmtree(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (run / what).rename(target)
+
+
+def logs_of_one(place: Place, side: Side, node: NodeRun) -> list[Path]:
+    """The log files of one machine."""
+    log, workers = place.log(side), place.kept(side, "msrun_log")
+    if node.rank > 0:
+        log = log.with_name(f"{log.stem}.{node.name}.log")
+        workers /= node.name
+    return [log, *sorted(workers.glob("*.log"))]
+
+
+def leave(all_rooms: Iterable[Room], keep_weights: bool) -> None:
+    """Remove what the run left on the machines, but for weights that may be wanted."""
+    for room in all_rooms:
+        member = room.member
+        if member.work is None or not member.agent.is_alive:
+            continue
+        folder = str(room.folder)
+        try:
+            if keep_weights:
+                member.agent.ask("tidy", folder=folder, timeout=120.0)
+            else:
+                member.agent.ask("remove", folder=folder, base=str(member.work), timeout=120.0)
+        except EnvironmentProblem:
+            continue  # lost: the run says so, and a later session finds another folder
+
+
+def judged(
+    run: RunRecord, gathered: Gathered, place: Place, side: Side, settings: Settings
+) -> RunRecord:
+    """*run* as one of several machines: what the machine that failed first says is the cause.
+
+    A machine that was lost makes the run failed, whatever the others say: nobody saw its end.
+    """
+    notes = (*run.notes, *gathered.notes)
+    run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
+    cause, error = gathered.cause, run.error or run.teardown_error
+    if cause is None or error is None:
+        return run
+    if run.outcome != "ok":
+        present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
+        alone = (
+            reading.read(
+                present, stack=side.stack, failed=True, patterns=settings.log_patterns
+            ).error
+            if present
+            else None
+        )
+        # The others' errors may stand out more: theirs are of the peer that went away.
+        error = alone or error
+    error = replace(error, node=cause.name)
+    if run.outcome == "ok" and cause.reason != "lost":
+        return replace(run, teardown_error=replace(error, phase="teardown"))
+    outcome = "error" if run.outcome == "ok" else run.outcome
+    return replace(run, outcome=outcome, error=replace(error, phase="run"), teardown_error=None)

@@ -1,0 +1,176 @@
+"""The score as arithmetic: rules, shares, intervals, tables; and what the command refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_lmsv.cli import main
+from pytest_lmsv.judge.curves import FLOAT32
+from pytest_lmsv.records import Kind
+from pytest_lmsv.score import marks, rules, table
+from pytest_lmsv.score.bank import Fault
+from pytest_lmsv.score.intervals import clopper_pearson
+from pytest_lmsv.score.plan import Cell, Configuration, Plan
+from pytest_lmsv.score.rules import Pair
+
+LOSSES = (2.0, 1.5, 1.25)
+
+
+def training(losses: tuple[Any, ...] = LOSSES, norm: float = 1.0, each: float = 0.5) -> Any:
+    """What a training answers."""
+    return {
+        "losses": list(enumerate(losses, start=1)),
+        "grad_norms": [[step, norm] for step in range(1, len(losses) + 1)],
+        "parameter_norms": [[step, {"w": each}] for step in (1, len(losses))],
+    }
+
+
+def found(msa: Any, pta: Any = None) -> set[str]:
+    """The rules that find *msa* different."""
+    base = pta or training()
+    pair = Pair(base, base, msa)
+    return {rule.name for rule in rules.rules() if pair.kind in rule.kinds and rule.finds(pair)}
+
+
+@pytest.mark.parametrize(
+    ("msa", "by"),
+    [
+        (training(), set()),
+        (training((2.0, 1.5, 1.25 * (1 + 1e-7))), set()),
+        (training((2.0, 1.5, 1.25 * (1 + 1e-4))), {"drift"}),
+        (training((2.0, 1.52, 1.25)), {"drift", "any step 1 %"}),
+        (training((2.0, 1.6, 1.25)), {"drift", "any step 1 %", "any step 5 %"}),
+        (training((2.0, 1.5, 1.4)), {"drift", "any step 1 %", "any step 5 %", "last loss 5 %"}),
+        (training(norm=1.001), {"drift"}),
+        (training(each=0.5001), {"drift"}),
+        (training((2.0, "NaN", 1.25)), {"drift", "any step 1 %", "any step 5 %"}),
+        (training((2.0, 1.5)), {"drift", "any step 1 %", "any step 5 %"}),
+    ],
+)
+def test_each_rule_finds_what_it_says(msa: Any, by: set[str]) -> None:
+    assert found(msa) == by
+
+
+def test_an_inference_is_judged_by_its_output_and_by_drift() -> None:
+    base = {"token_ids": [5, 6], "logprobs": [-1.0, -2.0]}
+    assert found(base, base) == set()
+    assert found({"token_ids": [5, 6], "logprobs": [-1.0, -2.1]}, base) == {"drift"}
+    assert found({"token_ids": [5, 7], "logprobs": [-1.0, -2.0]}, base) == {"drift", "output"}
+
+
+def test_a_baseline_that_ended_or_is_not_finite_says_nothing() -> None:
+    assert rules.is_valid(training())
+    assert not rules.is_valid({"error": "ValueError"})
+    assert not rules.is_valid(training((2.0, "Infinity", 1.0)))
+
+
+def a_configuration(iteration: int = 1) -> Configuration:
+    return Configuration("cogvideox", 1, iteration, (), {})
+
+
+def a_score(pairs: dict[str, Any], *, equivalent: str = "") -> marks.Score:
+    """The score of one fault ``f``, and of one clean pair, where MSA answers *pairs*."""
+    fault = Fault("f", "F.", "data", {"cogvideox": ()}, equivalent=equivalent)
+    cell = Cell(fault, "cogvideox", (a_configuration(),), False)
+    used = rules.rules()
+
+    def pair_of(configuration: Configuration, name: str) -> Pair | None:
+        msa = pairs[name]
+        return None if msa is None else Pair(training(), training(), msa)
+
+    found = marks.judge(Plan((cell,), (a_configuration(),)), pair_of, used, FLOAT32)
+    kinds: dict[str, Kind] = {"cogvideox": "training"}
+    return marks.Score(tuple(used), *found, {"kinds": kinds})
+
+
+def test_a_fault_counts_as_caught_by_the_rules_that_find_it() -> None:
+    score = a_score({"f": training((2.0, 1.52, 1.25)), "": training()})
+    assert score.share("drift")[:2] == (1, 1)
+    assert score.share("any step 1 %")[:2] == (1, 1)
+    assert score.share("last loss 5 %")[:2] == (0, 1)
+    assert score.alarms("drift")[:2] == (0, 1)
+    assert "Missed by drift: 0." in table.text(score)
+    held = json.loads(json.dumps(table.to_json(score), allow_nan=False))
+    assert held["rules"]["last loss 5 %"]["missed"] == [{"model": "cogvideox", "fault": "f"}]
+
+
+def test_a_miss_and_a_false_alarm_are_shown() -> None:
+    score = a_score({"f": training(), "": training(norm=1.1)})
+    text = table.text(score)
+    assert score.alarms("drift")[:2] == (1, 1)
+    assert "Missed by drift: 1." in text
+    assert "- cogvideox, f: at most 0 of a limit in 1 configurations" in text
+
+
+def test_an_equivalent_fault_is_not_counted_and_is_named_where_it_shows() -> None:
+    score = a_score({"f": training(norm=1.1), "": training()}, equivalent="For a reason.")
+    assert score.counted() == []
+    assert "f: called equivalent, but grad norm of step 1" in table.text(score)
+
+
+def test_a_run_that_fails_is_found_by_every_rule_and_named() -> None:
+    score = a_score({"f": {"error": "ValueError: no"}, "": training()})
+    assert score.share("last loss 5 %")[:2] == (1, 1)
+    assert "MSA failed: ValueError: no" in table.text(score)
+
+
+def test_a_configuration_that_pta_can_not_run_says_nothing() -> None:
+    score = a_score({"f": None, "": training()})
+    assert score.invalid == 1
+    assert "f: no valid pair" in table.text(score)
+
+
+def test_an_infinite_ratio_can_be_stored() -> None:
+    score = a_score({"f": training((2.0, "NaN", 1.25)), "": training()})
+    assert json.loads(json.dumps(table.to_json(score), allow_nan=False))
+
+
+@pytest.mark.parametrize(
+    ("hits", "trials", "low", "high"),
+    [
+        # From the published tables of the exact interval.
+        (0, 300, 0.0, 0.012221),
+        (5, 10, 0.187086, 0.812914),
+        (1, 20, 0.001265, 0.248733),
+        (48, 48, 0.926025, 1.0),
+        (0, 0, 0.0, 1.0),
+    ],
+)
+def test_the_interval_is_that_of_clopper_and_pearson(
+    hits: int, trials: int, low: float, high: float
+) -> None:
+    assert clopper_pearson(hits, trials) == pytest.approx((low, high), abs=2e-6)
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_holds_the_share_and_mirrors(counts: tuple[int, int]) -> None:
+    hits, trials = counts
+    low, high = clopper_pearson(hits, trials)
+    assert 0.0 <= low <= hits / trials <= high <= 1.0
+    other = clopper_pearson(trials - hits, trials)
+    assert math.isclose(other[0], 1.0 - high, abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--limit", "los=1"], "--limit los=1: expected NAME=NUMBER above 0, NAME one of"),
+        (["--limit", "loss=0"], "--limit loss=0"),
+        (["--faults", "gelu"], "no fault 'gelu'"),
+        (["--bank", "/nowhere"], "no bank of faults in /nowhere"),
+        (["--model", "gpt"], "gpt"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_two(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["score", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
