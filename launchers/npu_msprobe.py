@@ -38,7 +38,7 @@ def configuration(dumped: list[int]) -> dict[str, Any]:
     return {
         "task": "statistics",
         "dump_path": str(Path(os.environ.get("LMSV_RUN_DIR", "."), "record", "msprobe")),
-        "rank": [0],
+        "rank": [0] if int(os.environ.get("WORLD_SIZE", "1")) > 1 else [],  # alone it has no rank
         "step": dumped,
         "level": "L0",
         "statistics": {

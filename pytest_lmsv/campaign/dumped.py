@@ -6,10 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-from pytest_lmsv.campaign.run import Runner
-from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.judge import msprobe
 from pytest_lmsv.judge.locating import Location
+from pytest_lmsv.launch.environments import StackEnvironment
 from pytest_lmsv.problems import EnvironmentProblem
 
 FOLDER = "msprobe"
@@ -17,8 +16,10 @@ COMMAND = "import sys; from msprobe.msprobe import main; sys.exit(main())"
 COMPARE_S = 3600.0
 
 
-def compared(runner: Runner, spec: ModelSpec, ours: Path, theirs: Path, folder: Path) -> Location:
+def compared(environment: StackEnvironment, ours: Path, theirs: Path, folder: Path) -> Location:
     """Return where the dumps below *ours* and *theirs* differ first, rank 0's of each step.
+
+    *environment* is that of PTA, whose msprobe compares; its tables stay in *folder*.
 
     Raises EnvironmentProblem where there is no dump, or where msprobe can't compare.
     """
@@ -28,14 +29,14 @@ def compared(runner: Runner, spec: ModelSpec, ours: Path, theirs: Path, folder: 
     if not steps:
         raise EnvironmentProblem(
             f"lmsv locate: no dump in {ours / FOLDER}: is mindstudio-probe installed in PTA's "
-            f"environment? The log of the run says what went wrong ({spec.name})"
+            "environment? The log of the run says what went wrong"
         )
     last = Location("nothing", steps[-1] + 1, sentence="no step was dumped on both sides")
     for step in steps:
         pair = [dump(side, step) for side in (ours, theirs)]
         if None in pair:
             continue
-        tables = _compare(runner, pair, folder / f"compared_step{step + 1}")
+        tables = _compare(environment, pair, folder / f"compared_step{step + 1}")
         last = msprobe.located(msprobe.rows(tables), step + 1)
         if last.kind != "nothing":
             break
@@ -49,8 +50,8 @@ def dump(record: Path, step: int) -> Path | None:
     return found[0] if found else None
 
 
-def _compare(runner: Runner, pair: list[Path | None], out: Path) -> str:
-    """Run ``msprobe compare`` in PTA's environment and return its table."""
+def _compare(environment: StackEnvironment, pair: list[Path | None], out: Path) -> str:
+    """Run ``msprobe compare`` in *environment* and return its table."""
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for name, path in zip(("bench", "target"), pair, strict=True):
@@ -65,7 +66,6 @@ def _compare(runner: Runner, pair: list[Path | None], out: Path) -> str:
                 (target.parent / beside).write_bytes((path.parent / beside).read_bytes())
         written.append(target)
     bench, target = written
-    environment = runner.environments.get("pta") or next(iter(runner.environments.values()))
     try:
         done = environment.run(
             ["-c", COMMAND, "compare", "-tp", str(target), "-gp", str(bench), "-o", str(out)],

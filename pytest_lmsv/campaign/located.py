@@ -66,7 +66,7 @@ def locate_again(
             )
     ours, theirs = (place.kept(side, "record") for side in both)
     if runner.settings.device == "npu":
-        found = dumped.compared(runner, spec, ours, theirs, place.folder)
+        found = dumped.compared(runner.environments[both[0].stack], ours, theirs, place.folder)
     else:
         found = locate(_read(ours), _read(theirs))
     _write(folder, record, found, (both[0].label, both[1].label))
