@@ -12,7 +12,7 @@ from datetime import datetime
 from statistics import fmean, stdev
 from typing import Any
 
-from pytest_lmsv.campaign import rows
+from pytest_lmsv.campaign import archive, rows
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.files import write_json, write_whole
@@ -221,7 +221,7 @@ def differences(records: Sequence[IterationRecord]) -> dict[str, list[float]]:
         name = rows.DIFFERENCES[verdict_name]
         found[name] = [v.difference for v in verdicts if v.difference is not None]
         if verdict_name in ("memory", "performance"):
-            shares = (rows.share(verdict) for verdict in verdicts)
+            shares = (archive.share(verdict) for verdict in verdicts)
             found[f"{name}_rel"] = [value for value in shares if value is not None]
     return found
 

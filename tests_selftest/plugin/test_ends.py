@@ -55,6 +55,8 @@ def test_nothing_is_left_when_pytest_ends(
     if end != signal.SIGKILL:
         assert (campaign / "data" / "summary.json").is_file()
         assert (toy.pytester.path / "junit.xml").is_file()
+        page = (campaign / "analysis" / "report.html").read_text("utf-8")
+        assert "of 1 ended, the others did not" in page
 
 
 def test_a_killed_campaign_is_resumed(toy: Toy) -> None:
