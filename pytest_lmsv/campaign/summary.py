@@ -102,13 +102,13 @@ class Summary:
             "units": rows.UNITS,
             "meanings": MEANINGS,
         }
-        by_model = {
-            model: {
+        by_model = {}
+        for model in self.campaign.models:
+            covered = tried(self.campaign, model, records)
+            by_model[model] = {
                 **statistics([record for record in records if record.model == model]),
-                "coverage": tried(self.campaign, model, records).as_plain(),
+                "coverage": None if covered is None else covered.as_plain(),
             }
-            for model in self.campaign.models
-        }
         summary = {
             **common,
             **{name: totals[name] for name in COUNTED},
