@@ -142,6 +142,12 @@ def test_a_campaign_of_a_model_that_is_gone_can_be_read(toy: Toy, analyze: Analy
     analyze().assert_outcomes(passed=1)
 
 
+def test_no_other_test_of_the_folder_runs(toy: Toy, analyze: Analyze) -> None:
+    toy.run(iters=1)
+    toy.pytester.makepyfile(test_other="def test_other(): raise SystemExit")
+    analyze().assert_outcomes(passed=1)
+
+
 def test_two_workers_write_the_same(toy: Toy) -> None:
     toy.behave(msa=[{"when": {"width": 4}, "loss_factor": 1.2}])
     first = toy.run(iters=6).parseoutcomes()
