@@ -149,7 +149,12 @@ def slim(record: IterationRecord) -> IterationRecord:
     At 2,000 iterations the rest would be gigabytes.
     """
     kind, baseline, compare = record.kind, record.baseline_run, record.compare_run
-    return replace(record, baseline_run=_slim(baseline, kind), compare_run=_slim(compare, kind))
+    return replace(
+        record,
+        baseline_run=_slim(baseline, kind),
+        compare_run=_slim(compare, kind),
+        steady=None,
+    )
 
 
 def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:
