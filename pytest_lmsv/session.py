@@ -90,6 +90,11 @@ def _of_analysis(
 ) -> list[Source]:
     """Return the settings of an analysis: what was run stays, what judges it may be given anew."""
     place = campaign.folder / "campaign.json"
+    for field in ("replay", "resume"):
+        if command_line.get(field) is not None:
+            raise InputProblem(
+                f"--lmsv-{field}: an analysis runs nothing; give it without --lmsv-analyze"
+            )
     fixed = Source(campaign.fixed, lambda o: f"{place}: {o.field}")
     given = Source(command_line, lambda o: o.flag)
     for option in OPTIONS:
