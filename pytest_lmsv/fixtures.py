@@ -84,7 +84,8 @@ def _lmsv_lease(request: pytest.FixtureRequest) -> Iterator[Lease]:
     from pytest_lmsv import session
     from pytest_lmsv.launch import devices
 
-    device = session.settings_of(request.config).device
+    settings = session.settings_of(request.config)
+    device = "cpu" if settings.controller else settings.device  # it steers: its NPUs are not used
     sets = session.device_sets(request.config)
     say = session.say(request.config)
     try:
@@ -237,9 +238,21 @@ def _lmsv_record(
             _publish(request, iteration, campaign)
             raise Untested(problem) from None
     _publish(request, iteration, campaign)
+    if campaign.settings.locate and _lmsv_baseline.filled is not None:
+        _locate(request, campaign, record)
     if campaign.settings.analyze is None:
         request.config.hook.pytest_lmsv_iteration_finished(config=request.config, record=record)
     return record
+
+
+def _locate(request: pytest.FixtureRequest, campaign: Campaign, record: IterationRecord) -> None:
+    """Say where the two sides differ first, where what is wrong was not located before."""
+    from pytest_lmsv import session
+    from pytest_lmsv.campaign import located
+
+    told = located.for_new_signature(request.getfixturevalue("_lmsv_runner"), campaign, record)
+    if told is not None:
+        session.say(request.config)(f"lmsv locate: {told}")
 
 
 @pytest.fixture
