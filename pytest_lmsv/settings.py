@@ -69,6 +69,7 @@ class Settings:
     locate: bool
     language: str
     controller: bool
+    fetch_weights: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None

@@ -46,12 +46,12 @@ def column(values: Sequence[float], decimals: int | None) -> Column:
     return Column(array("d", values), None)
 
 
-def progression(steps: Sequence[int]) -> range | array[int]:
+def progression(steps: list[int]) -> range | array[int]:
     """*steps* as a range where they are evenly spaced and ascending."""
     stride = steps[1] - steps[0] if len(steps) > 1 else 1
     if stride > 0:
         even = range(steps[0], steps[0] + stride * len(steps), stride)
-        if even[-1] == steps[-1] and list(even) == list(steps):
+        if even[-1] == steps[-1] and list(even) == steps:
             return even
     return array("q", steps)
 
@@ -106,3 +106,35 @@ class Pairs(Sequence[tuple[int, float]]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} steps>"
+
+
+class PairsBuilder:
+    """Makes `Pairs`: gathers single ones, takes long columns as they are."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[Sequence[int], Sequence[float] | Column]] = []
+        self._steps = array("q")
+        self._values = array("d")
+
+    def add(self, step: int, value: float) -> None:
+        self._steps.append(step)
+        self._values.append(value)
+
+    def extend(self, steps: Sequence[int], values: Column, start: int) -> None:
+        """*values* from *start* on, one for each of *steps*."""
+        whole = len(steps) == len(values)
+        if len(steps) < 64:
+            for place, step in enumerate(steps, start):
+                self.add(step, values[place])
+            return
+        self._flush()
+        self._pieces.append((steps, values if whole else values.cut(start, start + len(steps))))
+
+    def pairs(self) -> Pairs:
+        self._flush()
+        return Pairs(self._pieces)
+
+    def _flush(self) -> None:
+        if self._steps:
+            self._pieces.append((self._steps, self._values))
+            self._steps, self._values = array("q"), array("d")

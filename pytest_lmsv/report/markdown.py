@@ -164,7 +164,7 @@ def cell(verdict: Verdict | None) -> str:
     if verdict is None:
         return "N/A"
     if verdict.ratio is not None:
-        return f"{verdict.result} ({verdict.ratio:.2g} x its limit)"
+        return f"{verdict.result} ({verdict.ratio:.2g} x limit)"
     if verdict.difference is None:
         return verdict.result
     value, unit = verdict.difference, verdict.unit
