@@ -81,12 +81,12 @@ def campaign(request: pytest.FixtureRequest) -> Campaign:
 
 @pytest.fixture(scope="session")
 def _lmsv_lease(request: pytest.FixtureRequest) -> Iterator[Lease]:
-    from pytest_lmsv import session
+    from pytest_lmsv import machines, session
     from pytest_lmsv.launch import devices
 
     settings = session.settings_of(request.config)
     device = "cpu" if settings.controller else settings.device  # it steers: its NPUs are not used
-    sets = session.device_sets(request.config)
+    sets = machines.device_sets(request.config)
     say = session.say(request.config)
     try:
         with devices.lease(devices.default_folder(), sets, device, say=say) as leased:
