@@ -66,6 +66,7 @@ class Settings:
     resume: Path | None
     analyze: Path | None
     verdict_xml: Path | None
+    locate: bool
     language: str
     controller: bool
     fetch_weights: bool
@@ -185,6 +186,8 @@ def repeated(settings: Settings) -> list[str]:
 JUDGING = (
     "adapter_fixes",
     "compare",
+    "config",
+    "controller",
     "cpu_workers",
     "drift_factor",
     "drift_minima",

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -52,6 +52,8 @@ class Runner:
     known_bugs: tuple[KnownBug, ...]
     company: Company | None = None
     """The machines of a campaign over several; None: this one alone."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside the contract's."""
 
     def run(self, spec: ModelSpec, side: Side, place: Place) -> RunRecord:
         """Launch *side* in *place*, wait for its end and return how it went.
@@ -93,7 +95,7 @@ class Runner:
         settings = self.settings
         return Job(
             argv=("bash", str(launcher)),
-            env=variables(settings, spec, side, run_id, seat),
+            env={**variables(settings, spec, side, run_id, seat), **self.further},
             cwd=Path(seat.run_folder),
             log=Path(log),
             run_id=run_id,
