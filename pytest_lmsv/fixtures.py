@@ -84,7 +84,8 @@ def _lmsv_lease(request: pytest.FixtureRequest) -> Iterator[Lease]:
     from pytest_lmsv import session
     from pytest_lmsv.launch import devices
 
-    device = session.settings_of(request.config).device
+    settings = session.settings_of(request.config)
+    device = "cpu" if settings.controller else settings.device  # it steers: its NPUs are not used
     sets = session.device_sets(request.config)
     say = session.say(request.config)
     try:

@@ -281,6 +281,14 @@ OPTIONS: tuple[Option, ...] = (
         ini_type="bool",
     ),
     _option(
+        "fetch_weights",
+        option_values.switch,
+        False,
+        "several machines: bring weights that are kept here from the machines that wrote them",
+        switch=True,
+        ini_type="bool",
+    ),
+    _option(
         "mindspeed_mm_path", option_values.path, None, "npu: MindSpeed-MM's folder", ini_only=True
     ),
     _option("dataset_root", option_values.path, None, "folder of the datasets", ini_only=True),

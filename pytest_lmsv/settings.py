@@ -68,6 +68,7 @@ class Settings:
     verdict_xml: Path | None
     language: str
     controller: bool
+    fetch_weights: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -184,6 +185,8 @@ def repeated(settings: Settings) -> list[str]:
 JUDGING = (
     "adapter_fixes",
     "compare",
+    "config",
+    "controller",
     "cpu_workers",
     "drift_factor",
     "drift_minima",

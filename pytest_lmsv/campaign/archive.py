@@ -14,7 +14,15 @@ from pytest_lmsv.judge.covering import relative
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord, Steady, Verdict
+from pytest_lmsv.records import (
+    Attempt,
+    IterationRecord,
+    Mutation,
+    NodeRun,
+    RunRecord,
+    Steady,
+    Verdict,
+)
 
 T = TypeVar("T")
 RECORD = "record.json"
@@ -166,8 +174,26 @@ def _status(record: IterationRecord) -> dict[str, Any]:
         "status": record.status,
         "reason": record.reason or "; ".join(record.findings),
         "components": components,
+        "nodes": [node.name for node in _nodes(record)],
         "updated_at": datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
     }
+
+
+def _nodes(record: IterationRecord) -> tuple[NodeRun, ...]:
+    """Return the machines of its runs; none where they were on one alone."""
+    run = record.compare_run or record.baseline_run
+    return run.per_node if run is not None else ()
+
+
+def _machines(record: IterationRecord) -> list[str]:
+    """Return the report's lines on how each run ended on each machine."""
+    lines = []
+    for run in filter(None, (record.baseline_run, record.compare_run)):
+        for node in run.per_node:
+            end = node.reason if node.exit_status is None else f"exit {node.exit_status}"
+            first = ", failed first" if node.is_cause else ""
+            lines.append(f"- {run.stack}, rank {node.rank}, {node.name}: {end}{first}")
+    return ["", "## Machines", "", *lines] if lines else []
 
 
 def _metrics(record: IterationRecord) -> dict[str, Any]:
@@ -233,6 +259,7 @@ def _report(record: IterationRecord) -> str:
             f"- `{edit.path}`: {json.dumps(edit.old)} -> {json.dumps(edit.new)}"
             for edit in record.mutation.edits
         ]
+    lines += _machines(record)
     lines += ["", "## Verdicts", ""]
     lines += [
         f"- {v.name}: {v.result}" + (f" ({v.reason})" if v.reason else "") for v in record.verdicts

@@ -115,9 +115,14 @@ class Company:
             place.keep_run(side)
             several.leave(rooms, keep_weights=False)
             raise
-        ok = joint.exit_status == 0
-        gathered = several.gather(joint, rooms, place, side, ok=ok)
-        several.leave(rooms, keep_weights=runner.settings.save_weights != "never")
+        settings, further = runner.settings, []
+        if joint.exit_status != 0:
+            further.append("run/ascend_log")
+        if settings.fetch_weights:
+            further.append("weights")
+        gathered = several.gather(joint, rooms, place, side, further)
+        keeps = settings.save_weights != "never" and not settings.fetch_weights
+        several.leave(rooms, keep_weights=keeps)
         return master, gathered
 
     def remove(self, spec: ModelSpec, place: Place) -> None:

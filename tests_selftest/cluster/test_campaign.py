@@ -84,6 +84,8 @@ def test_the_host_that_failed_first_is_the_cause(hosts: Hosts, tmp_path: Path) -
     assert run["error"]["node"] == hosts[1].address
     assert [node["is_cause"] for node in run["per_node"]] == [False, True]
     assert f"on {hosts[1].address}" in done.stdout
+    report = (project.iteration / "report.md").read_text()
+    assert f"- msa, rank 1, {hosts[1].address}: exit 1, failed first" in report
     assert left(hosts) == []
 
 
@@ -97,6 +99,17 @@ def test_a_host_that_fails_while_another_stays_ends_the_run(hosts: Hosts, tmp_pa
     assert left(hosts) == []
 
 
+def test_a_host_that_failed_is_not_outvoted_by_one_that_did_all(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    project = toy(tmp_path / "project", hosts, {"msa0": "raise"})
+    assert project.run().returncode == 1
+    run = project.record()["compare_run"]
+    assert len(run["metrics"]["losses"]) == 2
+    assert (run["outcome"], run["error"]["message"]) == ("error", "planted on this machine")
+    assert run["error"]["node"] == hosts[0].address
+
+
 def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path) -> None:
     project = toy(tmp_path / "project", hosts, {"msa0": "stay", "msa1": "stay"})
     with project.start() as process:
@@ -107,6 +120,7 @@ def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path)
         finally:
             process.kill()
     assert "could not be tested" in output
+    assert "the connection was lost" in output or "no answer" in output
     assert hosts[1].address in output
     assert process.returncode == 1
     assert until(lambda: not hosts[0].processes(), 10)
@@ -181,7 +195,11 @@ def test_weights_stay_on_the_hosts(hosts: Hosts, tmp_path: Path) -> None:
     for rank, host in enumerate(hosts):
         kept = list(host.outside(host.work).glob("output/*/*/toy/iter1/*/weights/*"))
         assert [path.name for path in kept] == [f"part_{rank}"] * 2
-    assert project.run("--lmsv-save-weights=never").returncode == 0
+    fetched = project.run("--lmsv-save-weights=always", "--lmsv-fetch-weights")
+    assert fetched.returncode == 0
+    names = [host.address for host in hosts]
+    places = [project.iteration / f"weights/msa/{n}/part_{k}" for k, n in enumerate(names)]
+    assert all(path.read_text() == "weights" for path in places)
 
 
 def test_killing_pytest_leaves_nothing(hosts: Hosts, tmp_path: Path) -> None:
