@@ -110,6 +110,14 @@ OPTIONS: tuple[Option, ...] = (
         ini_type="bool",
     ),
     _option(
+        "locate",
+        option_values.switch,
+        False,
+        "run each new finding again with recorders: names the first module that differs",
+        switch=True,
+        ini_type="bool",
+    ),
+    _option(
         "attempts",
         option_values.count(1),
         10,

@@ -66,6 +66,7 @@ class Settings:
     resume: Path | None
     analyze: Path | None
     verdict_xml: Path | None
+    locate: bool
     language: str
     controller: bool
     fetch_weights: bool

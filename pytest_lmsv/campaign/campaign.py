@@ -208,6 +208,7 @@ class Campaign:
             unequal = unequal_weights(filled.run, run)
             if unequal:
                 raise EnvironmentProblem(f"the two sides start unequal: {unequal}", "weights")
+            sound = self._steady(runner, spec)
         except OSError as problem:
             raise _not_writable(problem) from None
         except EnvironmentProblem as problem:
@@ -225,7 +226,7 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
-                steady=self._steady(runner, spec),
+                steady=sound,
             )
         )
         archive.write_iteration(filled.place.folder, record)

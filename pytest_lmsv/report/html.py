@@ -182,9 +182,11 @@ def outcome_of(report: pytest.TestReport) -> str:
 
 def remains(report: pytest.TestReport, record: IterationRecord) -> str:
     """Return what pytest itself says and our details do not: markup, escaped."""
-    said = report.longreprtext
+    # With xdist the text of a passed test is not empty: it names its worker.
+    said = report.longreprtext if report.longrepr is not None else ""
     # A finding and why nothing could be tested are in the details.
-    if "\nrepeat: pytest" in said or said.strip() == record.reason.strip():
+    untested = bool(record.reason) and said.strip().endswith(record.reason.strip())
+    if "\nrepeat: pytest" in said or untested:
         said = ""
     sections: Sequence[tuple[str, str]] = report.sections
     parts = [f"\n\n{said}"] if said else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests_selftest.plugin.conftest import Toy, properties
 
 WRONG = [{"exact": 1.001}]
@@ -43,8 +45,22 @@ def test_it_is_shown_and_not_asserted_where_the_gate_leaves_it_out(toy: Toy) -> 
 def test_a_noise_run_widens_the_limit_and_can_be_left_out(toy: Toy) -> None:
     toy.behave(pta=[{"exact": 1.0, "noise": 2e-4}], msa=WRONG)
     toy.run(iters=1).assert_outcomes(passed=1)
+    assert [note["code"] for note in baseline(toy)["notes"]] == []
     toy.run("--lmsv-noise=0", iters=1).assert_outcomes(failed=1)
+    assert baseline(toy)["notes"] == []
     toy.run("--lmsv-drift-factor=4", iters=1).assert_outcomes(failed=1)
+
+
+def test_a_noise_run_that_left_nothing_is_noted(toy: Toy) -> None:
+    toy.behave(pta=[{"exact": 1.0}], msa=[{"exact": 1.0}])
+    toy.run(iters=1).assert_outcomes(passed=1)
+    (note,) = baseline(toy)["notes"]
+    assert note["text"] == "no figures of a noise run: drift has the limits without one"
+
+
+def baseline(toy: Toy) -> dict[str, Any]:
+    found: dict[str, Any] = toy.stored("iters/toy/iter_1/record.json")["baseline_run"]
+    return found
 
 
 def test_a_side_without_exact_figures_is_ng(toy: Toy) -> None:
