@@ -255,7 +255,8 @@ def _locate(request: pytest.FixtureRequest, campaign: Campaign, record: Iteratio
 
     told = located.for_new_signature(request.getfixturevalue("_lmsv_runner"), campaign, record)
     if told is not None:
-        session.say(request.config)(f"lmsv locate: {told}")
+        session.say(request.config)(told if told.startswith("lmsv") else f"lmsv {told}")
+        request.node.user_properties.append(("lmsv.located", told))
 
 
 @pytest.fixture
