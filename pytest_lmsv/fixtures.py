@@ -193,7 +193,10 @@ def _lmsv_baseline(
             _publish(request, iteration, campaign)
             raise Untested(EnvironmentProblem(found.reason if found else "no result is stored"))
         return _Baseline(spec, None, found)
-    stored = campaign.stored(spec, iteration.number)
+    try:
+        stored = campaign.stored(spec, iteration.number)
+    except InputProblem as problem:
+        raise Untested(EnvironmentProblem(str(problem))) from None
     if stored is not None:  # --lmsv-resume: its stored figures go through the same assertions
         return _Baseline(spec, None, stored)
     given = session.replayed_mutation(request.config)

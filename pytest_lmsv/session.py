@@ -18,6 +18,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import new_campaign_folder
 from pytest_lmsv.campaign.stored_campaign import StoredCampaign
 from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.files import hold
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.launch import ascend, devices, installed, npus, pins
@@ -90,6 +91,11 @@ def _of_analysis(
 ) -> list[Source]:
     """Return the settings of an analysis: what was run stays, what judges it may be given anew."""
     place = campaign.folder / "campaign.json"
+    for field in ("replay", "resume"):
+        if command_line.get(field) is not None:
+            raise InputProblem(
+                f"--lmsv-{field}: an analysis runs nothing; give it without --lmsv-analyze"
+            )
     fixed = Source(campaign.fixed, lambda o: f"{place}: {o.field}")
     given = Source(command_line, lambda o: o.flag)
     for option in OPTIONS:
@@ -304,6 +310,18 @@ def begin_campaign(config: pytest.Config) -> Campaign:
     campaign = campaign_of(config)
     if campaign.settings.analyze is not None:
         return campaign
+    try:
+        lock = hold(campaign.folder / "live" / "session.lock")
+    except OSError as problem:
+        raise InputProblem(
+            f"{campaign.folder}: can't be written ({problem.strerror}); name a folder that can"
+        ) from None
+    if lock is None:
+        raise InputProblem(
+            f"--lmsv-resume {campaign.folder}: another session is running this campaign; wait for "
+            "its end, or end it"
+        )
+    config.add_cleanup(lock.close)
     stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
     campaign.begin(
         {"python": platform.python_version(), "host": platform.node(), **stacks},

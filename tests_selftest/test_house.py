@@ -36,6 +36,7 @@ FLOORS = {
     "problems": 1,
     "data": 1,
     "files": 1,
+    "wording": 1,
 }
 MAY_IMPORT_PYTEST = {
     "plugin",

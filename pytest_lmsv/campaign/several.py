@@ -207,7 +207,8 @@ def judged(
 ) -> RunRecord:
     """*run* as one of several machines: what the machine that failed first says is the cause.
 
-    A machine that was lost makes the run failed, whatever the others say: nobody saw its end.
+    A machine that was lost, or failed before its work was done, makes the run failed, whatever the
+    others say.
     """
     notes = (*run.notes, *gathered.notes)
     run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
@@ -221,7 +222,7 @@ def judged(
         return replace(run, outcome="error", error=lost, teardown_error=None)
     if error is None:
         return run
-    if run.outcome == "ok":
+    if run.outcome == "ok" and _all_done(run):
         error = replace(error, node=cause.name, phase="teardown")
         return replace(run, teardown_error=error)
     present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
@@ -230,4 +231,12 @@ def judged(
         alone = reading.read(present, stack=side.stack, failed=True, patterns=patterns)
         # The others' errors may stand out more, but tell only of the peer that went away.
         error = alone.error or error
-    return replace(run, error=replace(error, node=cause.name, phase="run"))
+    outcome = "error" if run.outcome == "ok" else run.outcome
+    error = replace(error, node=cause.name, phase="run")
+    return replace(run, outcome=outcome, error=error, teardown_error=None)
+
+
+def _all_done(run: RunRecord) -> bool:
+    """Whether every rank wrote that its work is done; the steps are printed by one of them."""
+    world = max((item.world_size for item in run.completions), default=1)
+    return len({item.rank for item in run.completions}) >= world

@@ -102,13 +102,13 @@ class Summary:
             "units": rows.UNITS,
             "meanings": MEANINGS,
         }
-        by_model = {
-            model: {
+        by_model = {}
+        for model in self.campaign.models:
+            covered = tried(self.campaign, model, records)
+            by_model[model] = {
                 **statistics([record for record in records if record.model == model]),
-                "coverage": tried(self.campaign, model, records).as_plain(),
+                "coverage": None if covered is None else covered.as_plain(),
             }
-            for model in self.campaign.models
-        }
         summary = {
             **common,
             **{name: totals[name] for name in COUNTED},
@@ -149,7 +149,12 @@ def slim(record: IterationRecord) -> IterationRecord:
     At 2,000 iterations the rest would be gigabytes.
     """
     kind, baseline, compare = record.kind, record.baseline_run, record.compare_run
-    return replace(record, baseline_run=_slim(baseline, kind), compare_run=_slim(compare, kind))
+    return replace(
+        record,
+        baseline_run=_slim(baseline, kind),
+        compare_run=_slim(compare, kind),
+        steady=None,
+    )
 
 
 def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import operator
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import overload
+from itertools import chain, islice
+from typing import Literal, overload
+
+_PIECE = 4096
 
 
 @dataclass(slots=True)
@@ -56,6 +60,20 @@ def progression(steps: list[int]) -> range | array[int]:
     return array("q", steps)
 
 
+def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
+    """A figure as JSON holds it (DESIGN 6.2)."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def json_pairs(pairs: Iterable[tuple[int, float]]) -> str:
+    """Pairs as JSON arrays with commas between."""
+    return json.dumps([[step, finite(value)] for step, value in pairs], allow_nan=False)[1:-1]
+
+
 def ascending(steps: Sequence[int]) -> bool:
     """Whether each step is above the one before."""
     return isinstance(steps, range) or all(map(operator.lt, steps, islice(steps, 1, None)))
@@ -78,6 +96,25 @@ class Pairs(Sequence[tuple[int, float]]):
     def __iter__(self) -> Iterator[tuple[int, float]]:
         for steps, values in self._pieces:
             yield from zip(steps, values, strict=True)
+
+    def texts(self) -> Iterator[str]:
+        """The pairs as JSON arrays with commas between, some thousand at a time.
+
+        A piece with a number that is not finite is left to `json_pairs`.
+        """
+        for steps, values in self._pieces:
+            decimals = values.decimals if isinstance(values, Column) else None
+            raw = values.values if isinstance(values, Column) else values
+            # Single precision prints its decimals as they were read.
+            number = "%r" if decimals is None else f"%.{decimals}f"
+            for start in range(0, len(steps), _PIECE):
+                numbers = raw[start : start + _PIECE]
+                rows = zip(steps[start : start + _PIECE], numbers, strict=True)
+                if decimals is None and not all(map(math.isfinite, numbers)):
+                    yield json_pairs(rows)
+                    continue
+                text = ", ".join([f"[%d, {number}]"] * len(numbers))
+                yield text % tuple(chain.from_iterable(rows))
 
     @overload
     def __getitem__(self, place: int) -> tuple[int, float]: ...

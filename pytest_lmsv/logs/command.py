@@ -7,10 +7,10 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
+from pytest_lmsv.logs.columns import Pairs, finite, json_pairs
 from pytest_lmsv.logs.reading import Reading, read
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind, RunError
@@ -192,23 +192,12 @@ def write_json(result: dict[str, Any], stream: TextIO) -> None:
         if key not in _CURVES:
             stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False))
             continue
-        stream.write("[")
-        pairs = iter(value)
-        comma = ""
-        while piece := [[step, finite(figure)] for step, figure in islice(pairs, 4096)]:
-            stream.write(comma + json.dumps(piece, allow_nan=False)[1:-1])
+        comma = "["
+        for text in value.texts() if isinstance(value, Pairs) else [json_pairs(value)]:
+            stream.write(comma + text)
             comma = ", "
-        stream.write("]")
+        stream.write("[]" if comma == "[" else "]")
     stream.write("}\n")
-
-
-def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
-    """A figure as JSON holds it (DESIGN 6.2)."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def as_text(result: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from pytest_lmsv.records import IterationRecord, RunError
 from pytest_lmsv.report.markdown import since
 from pytest_lmsv.report.marks import fenced, inline, places, table
 from pytest_lmsv.settings import repeated
+from pytest_lmsv.wording import counted
 
 FOLDER = "detected_bugs"
 BEFORE, AFTER, LONGEST = 15, 8, 400
@@ -87,8 +88,8 @@ def page(
     if known is not None:
         lines += [f"Known bug {inline(known.id)}: {inline(known.title)}.", ""]
     lines += [
-        f"Seen in {len(bug.iterations)} iterations ({places(bug.iterations)}) of campaign "
-        f"{inline(campaign.folder.name)}. Signature {bug.signature.id}, made of: "
+        f"Seen in {counted(len(bug.iterations), 'iteration')} ({places(bug.iterations)}) of "
+        f"campaign {inline(campaign.folder.name)}. Signature {bug.signature.id}, made of: "
         f"{inline(', '.join(filter(None, bug.signature.parts)))}.",
         "",
         "## Stacks and environment",

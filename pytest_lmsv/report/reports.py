@@ -91,7 +91,12 @@ class Reports:
     def _write_page(self) -> None:
         summary = self.summary
         text = markdown.page(
-            self.campaign, summary.records, summary.classes, self.missing, self.bugs
+            self.campaign,
+            summary.records,
+            summary.classes,
+            self.missing,
+            self.bugs,
+            summary.expected,
         )
         write_whole(self.campaign.folder / "analysis" / "summary.md", text)
         named = os.environ.get("GITHUB_STEP_SUMMARY")
