@@ -186,6 +186,8 @@ def repeated(settings: Settings) -> list[str]:
 JUDGING = (
     "adapter_fixes",
     "compare",
+    "config",
+    "controller",
     "cpu_workers",
     "drift_factor",
     "drift_minima",

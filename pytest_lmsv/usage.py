@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_lmsv import session
+from pytest_lmsv import machines, session
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.launch import ascend, devices
@@ -92,4 +92,4 @@ def _check_xdist(config: pytest.Config) -> None:
         return
     if session.settings_of(config).chain:
         raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
-    devices.slots(asked, len(session.device_sets(config)))
+    devices.slots(asked, len(machines.device_sets(config)))

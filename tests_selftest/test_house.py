@@ -16,6 +16,7 @@ FLOORS = {
     "fixtures": 6,
     "report": 6,
     "session": 5,
+    "sources": 5,
     "machines": 5,
     "usage": 5,
     "hookspecs": 6,
@@ -41,6 +42,7 @@ FLOORS = {
 MAY_IMPORT_PYTEST = {
     "plugin",
     "session",
+    "sources",
     "machines",
     "usage",
     "fixtures",

@@ -140,7 +140,7 @@ def for_new_signature(runner: Runner, campaign: Campaign, record: IterationRecor
         found = locate_again(runner, spec, folder)
     except (EnvironmentProblem, InputProblem) as problem:
         return str(problem)
-    return f"{record.model}-iter{record.iteration}: {found.sentence}"
+    return f"{record.model}-iter{record.iteration} located: {found.sentence}"
 
 
 def _marked(path: Path) -> bool:

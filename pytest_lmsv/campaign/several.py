@@ -23,6 +23,8 @@ from pytest_lmsv.settings import Settings
 DOCUMENTS = ("model.json", "data.json", "args.txt")
 LOG = "launcher.log"
 BACK = ("run/record", "run/msrun_log", "run/samples", "run/documents")
+SILENT = ("unknown", "killed", "incomplete")
+"""Categories of a run that said nothing of why it failed."""
 OF_A_RANK = re.compile(r"(rank_\d+\.json|steps_\d+\.jsonl)")
 
 
@@ -47,6 +49,8 @@ class Gathered:
     """The launchers' logs, in the order of the ranks."""
     nodes: tuple[NodeRun, ...]
     notes: tuple[Note, ...]
+    full: str = ""
+    """The folder of the machine that failed first, where its disk has no space left."""
 
     @property
     def cause(self) -> NodeRun | None:
@@ -102,6 +106,7 @@ def gather(
         )
         for end, room in zip(joint.nodes, all_rooms, strict=True)
     )
+    full = next((_full(r) for r, node in zip(all_rooms, nodes, strict=True) if node.is_cause), "")
     place.keep_run(side)
     notes: list[Note] = []
     logs: list[Path] = []
@@ -117,7 +122,16 @@ def gather(
     unkillable = tuple(x for end in joint.nodes for x in end.ended.unkillable)
     status = joint.cause.ended.exit_status if joint.cause is not None else 0
     ended = Ended(status, joint.reason, joint.seconds, leftovers, unkillable)
-    return Gathered(ended, tuple(logs), nodes, tuple(notes))
+    return Gathered(ended, tuple(logs), nodes, tuple(notes), full)
+
+
+def _full(room: Room) -> str:
+    """The run's folder where less than 1 MB is free: what failed could not even log why."""
+    folder = str(room.folder)
+    try:
+        return folder if room.member.agent.ask("space", path=folder)["free"] < 1024**2 else ""
+    except EnvironmentProblem:
+        return ""  # lost: which is said elsewhere
 
 
 def log_of(member: Member, place: Place, side: Side) -> Path:
@@ -207,7 +221,8 @@ def judged(
 ) -> RunRecord:
     """*run* as one of several machines: what the machine that failed first says is the cause.
 
-    A machine that was lost makes the run failed, whatever the others say: nobody saw its end.
+    A machine that was lost, or failed before its work was done, makes the run failed, whatever the
+    others say.
     """
     notes = (*run.notes, *gathered.notes)
     run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
@@ -221,7 +236,7 @@ def judged(
         return replace(run, outcome="error", error=lost, teardown_error=None)
     if error is None:
         return run
-    if run.outcome == "ok":
+    if run.outcome == "ok" and _all_done(run):
         error = replace(error, node=cause.name, phase="teardown")
         return replace(run, teardown_error=error)
     present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
@@ -230,4 +245,15 @@ def judged(
         alone = reading.read(present, stack=side.stack, failed=True, patterns=patterns)
         # The others' errors may stand out more, but tell only of the peer that went away.
         error = alone.error or error
-    return replace(run, error=replace(error, node=cause.name, phase="run"))
+    if gathered.full and error.category in SILENT:
+        message = f"no space left on the disk of {gathered.full}"
+        error = replace(error, type="DiskFull", message=message, category="no_space")
+    outcome = "error" if run.outcome == "ok" else run.outcome
+    error = replace(error, node=cause.name, phase="run")
+    return replace(run, outcome=outcome, error=error, teardown_error=None)
+
+
+def _all_done(run: RunRecord) -> bool:
+    """Whether every rank wrote that its work is done; the steps are printed by one of them."""
+    world = max((item.world_size for item in run.completions), default=1)
+    return len({item.rank for item in run.completions}) >= world

@@ -214,7 +214,7 @@ def _loss(ours: Step, other: Step, limits: Limits, common: Mapping[str, Any]) ->
         "loss",
         Difference("loss", ours.loss, other.loss, found),
         f"step {ours.step}: all module calls agree, the loss does not: the fault lies behind "
-        f"{last}, in the loss function, or in another rank",
+        f"{last}, in the loss function",
         common,
         right=(last,),
     )

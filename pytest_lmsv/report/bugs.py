@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pytest_lmsv.campaign import judging
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place, iteration_folder
@@ -167,7 +168,7 @@ RULES = {
 
 
 def _expected(campaign: Campaign, finding: Finding) -> Iterator[str]:
-    limits, (baseline, compare) = campaign.tolerances, campaign.labels
+    limits, (baseline, compare) = judging.tolerances(campaign.settings), campaign.labels
     rule = RULES.get(finding.name, "the verdict {name} is OK").format(
         loss=limits.loss, memory=limits.memory, time=limits.time, output=limits.output,
         psnr=limits.psnr, baseline=baseline, compare=compare, name=finding.name,

@@ -163,7 +163,7 @@ def column_style(columns: Sequence[str], used: Container[str], foreign: bool) ->
         f".col-{name},th[data-column-type={name}]{{display:none!important}}" for name in hidden
     ]
     labels = [f'.col-lmsv_{name}::before{{content:"{name} "}}' for name in columns]
-    return f"{''.join(rules)}@media(max-width:1100px){{{''.join(labels)}}}"
+    return f"{''.join(rules)}@media(max-width:1250px){{{''.join(labels)}}}"
 
 
 def has_row(report: pytest.TestReport) -> bool:

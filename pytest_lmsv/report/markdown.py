@@ -55,6 +55,8 @@ CHINESE = {
     "slow": "{n} 轮仅因性能失败（{model}）。known_bugs.yaml 中加入以下条目即可接受：",
     "bugs": "问题报告",
 }
+LONGEST = 500
+"""Characters of an issue in the table; all of it is in the iteration's own report."""
 WORDS = {"en": ENGLISH, "zh": CHINESE}
 ZH_COLUMNS = {
     "accuracy": "精度情况", "memory": "显存情况", "performance": "性能情况", "output": "输出情况",
@@ -216,7 +218,8 @@ def _rows(
 ) -> Iterator[list[str]]:
     for record in records:
         found = {verdict.name: verdict for verdict in record.verdicts}
-        issue = inline("; ".join(record.findings) or record.reason) or words["ok_else"]
+        told = "; ".join(record.findings) or record.reason
+        issue = inline(told if len(told) <= LONGEST else f"{told[:LONGEST]}…") or words["ok_else"]
         yield [str(record.iteration), *(cell(found.get(name)) for name in shown), issue]
 
 

@@ -109,8 +109,10 @@ class Lines:
         for plugin in self._config.pluginmanager.get_plugins():
             if hasattr(plugin, "add_global_property"):  # as record_testsuite_property does
                 for model in campaign.models:
-                    text = tried(campaign, model, records).sentence()
-                    plugin.add_global_property(f"lmsv.coverage.{model}", text)
+                    covered = tried(campaign, model, records)
+                    if covered is not None:
+                        name = f"lmsv.coverage.{model}"
+                        plugin.add_global_property(name, covered.sentence())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("lmsv")
@@ -189,7 +191,9 @@ def closing(reports: Reports) -> Iterator[str]:
     for model in campaign.models:
         counts = count(record for record in records if record.model == model)
         yield f"{model}: {counts.sentence(campaign.labels[1])}"
-        yield f"{model}: {tried(campaign, model, records).sentence()}"
+        covered = tried(campaign, model, records)
+        if covered is not None:
+            yield f"{model}: {covered.sentence()}"
         expected = reports.summary.expected(model)
         slow = [r for r in records if r.model == model and fails_only(r, "performance", expected)]
         if slow:

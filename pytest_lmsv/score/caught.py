@@ -16,7 +16,7 @@ from pytest_lmsv.mutation import pointer
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Edit
 from pytest_lmsv.score.bank import Fault
-from pytest_lmsv.score.marks import Score
+from pytest_lmsv.score.marks import Judged, Score
 from pytest_lmsv.score.plan import Cell, Configuration, Plan
 from pytest_lmsv.score.rules import DRIFT
 
@@ -26,34 +26,26 @@ HEAD = """\
 """
 
 
-def write(path: Path, plan: Plan, score: Score) -> None:
-    """Write for every fault the first pair that ``drift`` caught, of the model with fewest steps.
+def write(path: Path, score: Score) -> None:
+    """Write for every fault one pair that ``drift`` caught; models take turns, so that all occur.
 
-    One model each is enough for CI; models take turns so that all of them are there.
+    One model each is enough for CI.
     """
-    edits = {
-        (cell.model, cell.fault.name, each.iteration): each.edits
-        for cell in plan.cells
-        for each in cell.configurations
-    }
-    chosen: dict[str, tuple[str, int]] = {}
+    chosen: dict[str, tuple[str, Judged]] = {}
     used = dict.fromkeys((mark.model for mark in score.cells), 0)
     for mark in score.counted():
-        caught = [pair.iteration for pair in mark.pairs if DRIFT in pair.found_by]
-        if not caught:
-            continue
+        pair = next((each for each in mark.pairs if DRIFT in each.found_by), None)
         held = chosen.get(mark.fault)
-        if held is None or used[mark.model] < used[held[0]] - 1:
-            if held is not None:
-                used[held[0]] -= 1
-            used[mark.model] += 1
-            chosen[mark.fault] = (mark.model, caught[0])
+        if pair is None or (held is not None and used[mark.model] >= used[held[0]] - 1):
+            continue
+        if held is not None:
+            used[held[0]] -= 1
+        used[mark.model] += 1
+        chosen[mark.fault] = (mark.model, pair)
     lines = []
-    for fault, (model, iteration) in chosen.items():
+    for fault, (model, pair) in chosen.items():
         lines.append(f"- fault: {fault}\n  model: {model}\n  edits:")
-        lines += [
-            f"    {edit.path}: {json.dumps(edit.new)}" for edit in edits[model, fault, iteration]
-        ]
+        lines += [f"    {where}: {json.dumps(value)}" for where, value in pair.edits.items()]
     path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -72,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
     if given.json:
         given.json.write_text(json.dumps(table.to_json(score), indent=1) + "\n", encoding="utf-8")
     if given.write_caught:
-        caught.write(folder / "caught.yaml", planned, score)
+        caught.write(folder / "caught.yaml", score)
     missed = [mark for mark in score.counted() if not mark.caught_by(rules.DRIFT)]
     return 1 if given.only_ci and missed else 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,8 @@ class Judged:
     """One pair: the rules that find it different, and the worst ratio to a limit of ``drift``."""
 
     iteration: int
+    edits: Mapping[str, Any]
+    """What its mutation sets, by path."""
     found_by: tuple[str, ...]
     ratio: float | None
     error: str = ""
@@ -85,13 +87,14 @@ def judge(
         if pair is None:
             invalid += 1
             return None
+        where, edits = configuration.iteration, {e.path: e.new for e in configuration.edits}
         usable = [rule for rule in rules if pair.kind in rule.kinds]
         if "error" in pair.msa:
             names = tuple(rule.name for rule in usable)
-            return Judged(configuration.iteration, names, None, str(pair.msa["error"]))
+            return Judged(where, edits, names, None, str(pair.msa["error"]))
         found = tuple(rule.name for rule in usable if rule.finds(pair))
         drift = drifted(pair, limits)
-        return Judged(configuration.iteration, found, drift.ratio, reason=drift.reason)
+        return Judged(where, edits, found, drift.ratio, reason=drift.reason)
 
     def all_of(configurations: Sequence[Configuration], fault: str) -> tuple[Judged, ...]:
         found = (judged(each, fault) for each in configurations)

@@ -34,13 +34,15 @@ def hosts(can_have_hosts: None, tmp_path: Path) -> Iterator[Hosts]:
         yield found
 
 
-@pytest.fixture(scope="session")
-def fault_table(request: pytest.FixtureRequest) -> Iterator[FaultTable]:
-    """Rows of faults, shown at the end of the session."""
-    table = FaultTable()
-    yield table
+@pytest.fixture
+def fault_table(request: pytest.FixtureRequest) -> FaultTable:
+    """Takes the measured rows of faults, and shows them."""
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     capture = request.config.pluginmanager.get_plugin("capturemanager")
-    if reporter is not None and capture is not None:
-        with capture.global_and_fixture_disabled():
-            reporter.write_line(f"\n{table}")
+
+    def say(line: str) -> None:
+        if reporter is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(f"\n{line}")
+
+    return FaultTable(say)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests_selftest.cluster.hosts import Host, Hosts
@@ -27,24 +27,20 @@ class Row:
     note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.fault:58} {self.seconds:6.1f} {len(self.left):5}  {self.note}"
+        return f"{self.fault:55} {self.seconds:5.1f} s, {len(self.left)} left  {self.note}"
 
 
 @dataclass
 class FaultTable:
-    """The rows of this session."""
+    """Rows, each said as soon as it is measured."""
 
-    rows: list[Row] = field(default_factory=list)
+    say: Callable[[str], None]
 
     def add(self, fault: str, seconds: float, left: Iterable[str] = (), note: str = "") -> None:
         """Note a row; what is left fails the test that measured it."""
         row = Row(fault, seconds, list(left), note)
-        self.rows.append(row)
+        self.say(str(row))
         assert not row.left, row.left
-
-    def __str__(self) -> str:
-        head = f"{'fault':58} {'sec.':>6} {'left':>5}"
-        return "\n".join([head, *map(str, self.rows)])
 
 
 class Watched:

@@ -144,7 +144,7 @@ class Host:
         """
         library = faketime()
         assert library is not None, "install faketime"
-        words = f"export LD_PRELOAD={library} FAKETIME={seconds:+d}s FAKETIME_DONT_FAKE_MONOTONIC=1"
+        words = f"export LD_PRELOAD={library} FAKETIME={seconds:+d}s"
         self.outside("/root/.bashrc").write_text(f"{words}\n")  # sshd itself can't live with it
 
 

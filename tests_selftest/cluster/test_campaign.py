@@ -99,6 +99,17 @@ def test_a_host_that_fails_while_another_stays_ends_the_run(hosts: Hosts, tmp_pa
     assert left(hosts) == []
 
 
+def test_a_host_that_failed_is_not_outvoted_by_one_that_did_all(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    project = toy(tmp_path / "project", hosts, {"msa0": "raise"})
+    assert project.run().returncode == 1
+    run = project.record()["compare_run"]
+    assert len(run["metrics"]["losses"]) == 2
+    assert (run["outcome"], run["error"]["message"]) == ("error", "planted on this machine")
+    assert run["error"]["node"] == hosts[0].address
+
+
 def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path) -> None:
     project = toy(tmp_path / "project", hosts, {"msa0": "stay", "msa1": "stay"})
     with project.start() as process:

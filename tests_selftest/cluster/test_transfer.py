@@ -98,6 +98,21 @@ def test_an_agent_ends_by_itself_when_nothing_is_heard() -> None:
         assert time.monotonic() - began > agent.SILENCE_S - 1
 
 
+def test_a_machine_without_python_is_told(hosts: Hosts) -> None:
+    connection = to(node(hosts, 0, hosts[0]))
+    with pytest.raises(EnvironmentProblem, match=r"no agent started there: .*not found; python3"):
+        Agent("worker", connection.open(agents.command("python3-of-nobody")))
+    connection.close()
+
+
+def test_a_shell_that_prints_is_told(hosts: Hosts) -> None:
+    hosts[0].outside("/root/.bashrc").write_text("echo Welcome\n")
+    connection = to(node(hosts, 0, hosts[0]))
+    with pytest.raises(EnvironmentProblem, match=r"unexpected output b'Welcome.*~/\.bashrc"):
+        Agent("worker", connection.open(agents.command()))
+    connection.close()
+
+
 def test_a_dead_agent_is_a_lost_node() -> None:
     channel = agents.here()
     found = Agent("worker", channel)

@@ -10,7 +10,8 @@ import pytest
 
 from pytest_lmsv import catalog, data
 from pytest_lmsv.cli import main
-from pytest_lmsv.score import bank, caught
+from pytest_lmsv.score import bank, caught, plan
+from pytest_lmsv.score.bank import Fault
 from pytest_lmsv.score.plan import Cell
 from pytest_lmsv.score.rules import Pair, drifted
 from pytest_lmsv.score.servers import Answer, Server, of_two_workers
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 MODELS = catalog.load([data.mm_configs()])
 FAULTS = bank.load(HERE / "bank")
-CELLS = caught.plan(HERE / "caught.yaml", MODELS, FAULTS).cells if FAULTS else ()
+CELLS = caught.plan(HERE / "caught.yaml", MODELS, FAULTS).cells
 ROUNDED = {"half", "bits", "hf32", "bfloat16"}
 """Words in the names of faults that round: what lies near the middle rounds either way."""
 FEW = {"layer-norm-without-bias", "cache-position-one-late", "guidance-ignored", "beta2-default"}
@@ -112,6 +113,21 @@ def test_faults_between_workers_planted_on_both_stacks_make_them_agree(
     for place, cell in enumerate(cells):
         runs = [*pta[3 * place : 3 * place + 3], msa[3 * place + 1]]
         assert_does_what_it_says(cell, runs)
+
+
+@pytest.mark.stacks
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault", [fault for fault in FAULTS if fault.equivalent], ids=lambda fault: fault.name
+)
+def test_an_equivalent_fault_shows_nowhere(fault: Fault, servers: tuple[Server, Server]) -> None:
+    pta, msa = servers
+    planned = plan.make(list(MODELS.values()), [fault], seed=43, configurations=2, clean=0)
+    for cell in planned.cells:
+        runs = [pta.ask(request(cell)), pta.ask(request(cell, noise=1))]
+        runs.append(msa.ask(request(cell, fault.name)))
+        seen = drifted(Pair(*runs))
+        assert seen.result == "OK", f"{cell.model}: {seen.reason}"
 
 
 @pytest.mark.stacks

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_lmsv import catalog, data
 from pytest_lmsv.cli import main
 from pytest_lmsv.judge.curves import FLOAT32
+from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind
-from pytest_lmsv.score import marks, rules, table
+from pytest_lmsv.score import caught, marks, plan, rules, table
 from pytest_lmsv.score.bank import Fault
 from pytest_lmsv.score.intervals import clopper_pearson
 from pytest_lmsv.score.plan import Cell, Configuration, Plan
@@ -124,6 +127,23 @@ def test_a_configuration_that_pta_can_not_run_says_nothing() -> None:
     score = a_score({"f": None, "": training()})
     assert score.invalid == 1
     assert "f: no valid pair" in table.text(score)
+
+
+def test_what_was_caught_is_stored_by_its_edits_and_read_again(tmp_path: Path) -> None:
+    spec = catalog.load([data.mm_configs()])["cogvideox"]
+    fault = Fault("f", "F.", "data", {"cogvideox": ()})
+    planned = plan.make([spec], [fault], seed=43, configurations=1, clean=0)
+    differing = Pair(training(), training(), training(norm=1.1))
+    cells, _, _ = marks.judge(planned, lambda *_: differing, rules.rules())
+    file = tmp_path / "caught.yaml"
+    caught.write(file, marks.Score(tuple(rules.rules()), cells, (), 0))
+    again = caught.plan(file, {"cogvideox": spec}, [fault])
+    assert again.cells[0].configurations[0].documents == (
+        planned.cells[0].configurations[0].documents
+    )
+    assert caught.plan(file, {"cogvideox": spec}, [fault], ["other"]).cells == ()
+    with pytest.raises(InputProblem, match="entry 1: no such fault in the bank"):
+        caught.plan(file, {"cogvideox": spec}, [])
 
 
 def test_an_infinite_ratio_can_be_stored() -> None:

@@ -112,9 +112,10 @@ def test_values_that_trade_places_are_seen(pta_env: StackEnvironment) -> None:
 
 
 PLANTED = {"scaled": {"blocks.1.feed_forward": 1.001}}
+HALVED = {"halved": ["blocks.0.attention.q_norm"]}
 
 
-def test_a_module_that_is_off_by_a_thousandth_is_named_and_a_clean_pair_is_not(
+def test_a_planted_module_or_gradient_is_named_and_a_clean_pair_is_not(
     pta_env: StackEnvironment, msa_env: StackEnvironment, tmp_path: Path
 ) -> None:
     from pytest_lmsv import catalog
@@ -143,15 +144,25 @@ def test_a_module_that_is_off_by_a_thousandth_is_named_and_a_clean_pair_is_not(
                 tmp_path / f"{stack}.jsonl",
             ],
             cwd=tmp_path,
-            env={"LMSV_STACK": stack, "OMP_NUM_THREADS": "1", "GLOG_v": "3"},
+            env={
+                "LMSV_STACK": stack,
+                "OMP_NUM_THREADS": "1",
+                "GLOG_v": "3",
+                "DATASET_ROOT": str(tmp_path / "pta0" / "dataset"),  # written by the first run
+            },
             timeout=300,
         )
         assert ended.stdout.count("{}") == len(kinds), ended.stdout + ended.stderr
         return [modules.read((f / "record" / "modules_0.jsonl").read_text()) for f in folders]
 
     (ours,) = recorded(pta_env, "pta", {})
-    clean, planted = recorded(msa_env, "msa", {}, PLANTED)
+    clean, planted, halved = recorded(msa_env, "msa", {}, PLANTED, HALVED)
     assert locate(ours, clean).kind == "nothing"
     found = locate(ours, planted)
     assert (found.kind, found.step, found.name) == ("module", 1, "blocks.1.feed_forward")
     assert found.relative == pytest.approx(1e-3, rel=0.01)
+    found = locate(ours, halved)
+    assert (found.kind, found.step) == ("gradient", 1)
+    assert found.name.startswith("blocks.0.attention.q_norm.")
+    assert not any(name.startswith("blocks.0.attention.q") for name in found.right)
+    assert found.right

@@ -83,7 +83,7 @@ def test_both_dumps_reach_msprobe_as_those_of_torch(tmp_path: Path, rank: str) -
 
 def test_no_dump_says_what_to_look_for(tmp_path: Path) -> None:
     env = environment(tmp_path, "exit 0")
-    with pytest.raises(EnvironmentProblem, match="no dump in .*mindstudio-probe"):
+    with pytest.raises(EnvironmentProblem, match=r"no dump in .*mindstudio-probe"):
         dumped.compared(env, tmp_path, tmp_path, tmp_path / "out")
 
 
@@ -91,7 +91,7 @@ def test_a_comparison_that_fails_is_one_line_with_its_reason(tmp_path: Path) -> 
     for side in ("ours", "theirs"):
         dump(tmp_path / side, 0, "torch")
     env = environment(tmp_path, "echo first >&2; echo 'Unrecognized framework' >&2; exit 1")
-    with pytest.raises(EnvironmentProblem, match="failed: Unrecognized framework$"):
+    with pytest.raises(EnvironmentProblem, match=r"failed: Unrecognized framework$"):
         dumped.compared(env, tmp_path / "ours", tmp_path / "theirs", tmp_path / "out")
 
 
@@ -106,8 +106,8 @@ def test_the_real_msprobe_names_the_layer_that_is_off(
     (packages,) = venv.glob("lib/python3*/site-packages")
     (theirs,) = pta_env.path.glob("lib/python3*/site-packages")
     (packages / "base.pth").write_text(f"{theirs}\n")
-    install = [venv / "bin/python", "-m", "pip", "install", "-q", "mindstudio-probe==26.2.0"]
-    subprocess.run(install, check=True, timeout=900, stdout=sys.stderr)
+    pip = [str(venv / "bin/python"), "-m", "pip", "install", "-q", "mindstudio-probe==26.2.0"]
+    subprocess.run(pip, check=True, timeout=900, stdout=sys.stderr)
     own = StackEnvironment("pta", venv, {})
 
     def dumps(name: str, **more: str) -> Path:
