@@ -36,7 +36,7 @@ class _Chunk:
     def takes(self, other: _Chunk) -> bool:
         """Add what comes right after it, if it is of the same kind."""
         last = self.steps[-1]
-        if len(self.steps) > _LARGE or self.like != other.like:
+        if len(self.steps) > _LARGE or len(other.steps) > _LARGE // 8 or self.like != other.like:
             return False
         mine = {name: found.decimals for name, found in self.columns.items()}
         if mine != {name: found.decimals for name, found in other.columns.items()}:
@@ -156,6 +156,8 @@ class Steps:
         pieces = [steps for steps, _ in self._pieces()]
         if len(pieces) == 1:
             return pieces[0]
+        if pieces and pieces[-1][-1] - pieces[0][0] == sum(map(len, pieces)) - 1:
+            return range(pieces[0][0], pieces[-1][-1] + 1)  # ascending, and none is missing
         found = array("q")
         for piece in pieces:
             found.extend(piece)
