@@ -45,7 +45,7 @@ def test_cogvideox_passes_on_both_stacks(
         assert case["lmsv.memory"] in ("OK", "NG")
         assert case["lmsv.performance"] in ("OK", "NG")
     page = (pytester.path / "report.html").read_text("utf-8")
-    assert "lmsv-accuracy" in page
+    assert "col-lmsv_accuracy" in page
     (campaign,) = (pytester.path / "output").iterdir()
     for number in (1, 2):
         folder = campaign / "iters" / "cogvideox" / f"iter_{number}"
