@@ -22,6 +22,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import npu_msprobe
 import npu_reads
 import npu_weights
 from lmsv_record import RECORD
@@ -61,6 +62,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
 def install(script: str) -> None:
     """Prepare the patches that belong to the entry *script*."""
+    npu_msprobe.demand()
     patches: dict[str, list[Patch]] = {
         "mindspeed_mm.configs.config": [npu_reads.watch],
         "mindspeed_mm.utils.transformer_model_config": [npu_reads.follow],
@@ -71,7 +73,13 @@ def install(script: str) -> None:
     point = os.environ.get("LMSV_PATCH_POINT", "")
     if point:
         module, _, function = point.partition(":")
+        if npu_msprobe.steps():
+            patches.setdefault(module, []).append(
+                lambda found: npu_msprobe.generation(found, function)
+            )
         patches.setdefault(module, []).append(lambda found: timed(found, function))
+    if npu_msprobe.steps():  # inside of what tells the record
+        patches["mindspeed_mm.training"].insert(0, npu_msprobe.training)
     sys.meta_path.insert(0, AfterImport(patches))
     adaptor = os.environ.get("LMSV_OPENSORA_MSA_ADAPTOR", "off") == "on"
     if script == "inference_sora.py" and os.environ.get("LMSV_STACK") == "msa" and adaptor:
@@ -137,6 +145,7 @@ def sora_parts(module: Any) -> None:
         make(self, vae, text_encoder, *args, **kwargs)
         parts = {"vae": vae, "text_encoder": text_encoder, "predictor": self.predict_model}
         held = {}
+        npu_msprobe.NETWORKS[:] = parts.values()
         for prefix, network in parts.items():
             if noise := int(os.environ.get("LMSV_NOISE_RUN") or 0):
                 npu_weights.move(network, int(os.environ.get("LMSV_SEED") or 43), noise)
@@ -153,6 +162,7 @@ def begin(model: Any, optimizer: Any) -> None:
     A noise run moves them (docs/drift.md).
     """
     networks = model if isinstance(model, list) else [model]
+    npu_msprobe.NETWORKS[:] = networks
     seed = int(os.environ.get("LMSV_SEED") or 43)
     noise = int(os.environ.get("LMSV_NOISE_RUN") or 0)
     fresh = os.environ.get("LMSV_FRESH_WEIGHTS") == "1"

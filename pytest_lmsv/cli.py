@@ -20,6 +20,7 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv parse LOG...        what the log analysis reads in these files
   lmsv score               how many planted faults the rules catch (source checkout, cpu)
   lmsv repro MUTATION.JSON run a stored mutation again, by way of pytest
+  lmsv locate ITER_DIR     run an iteration again and name the first module that differs
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
   lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
   lmsv help                this page
@@ -118,6 +119,12 @@ def _analyze(words: list[str]) -> int:
     return _pytest([f"--lmsv-analyze={folder}", *words[1:]])
 
 
+def _locate(words: list[str]) -> int:
+    from pytest_lmsv.campaign import locate_command
+
+    return locate_command.main(words)
+
+
 def _history(words: list[str]) -> int:
     from pytest_lmsv.report import history
 
@@ -164,5 +171,6 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "repro": _repro,
     "score": _score,
     "analyze": _analyze,
+    "locate": _locate,
     "history": _history,
 }

@@ -132,7 +132,11 @@ def _loader() -> Any:
     """PyYAML's SafeLoader with YAML 1.2's numbers and booleans, which refuses a repeated key."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    base: Any = getattr(
+        yaml, "CSafeLoader", yaml.SafeLoader
+    )  # C, where it was built: ten times faster
+
+    class Loader(base):  # type: ignore[misc]
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen: set[Any] = set()
             for name, _ in node.value:
@@ -144,7 +148,8 @@ def _loader() -> Any:
                         problem_mark=name.start_mark,
                     )
                 seen.add(name.value)
-            return super().construct_mapping(node, deep=deep)
+            found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+            return found
 
     kept = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rsplit(":", 1)[1] not in _OWN]

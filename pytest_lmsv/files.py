@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -32,6 +32,21 @@ def write_json(path: Path, value: Any) -> None:
     Raises ValueError for a NaN or an infinity: those travel as the strings of DESIGN 6.2.
     """
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def hold(path: Path) -> TextIO | None:
+    """Take the lock file *path* as long as what is returned is open; None where another has it.
+
+    The kernel frees it if this process dies.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stream = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        stream.close()
+        return None
+    return stream
 
 
 @contextmanager

@@ -81,11 +81,12 @@ def campaign(request: pytest.FixtureRequest) -> Campaign:
 
 @pytest.fixture(scope="session")
 def _lmsv_lease(request: pytest.FixtureRequest) -> Iterator[Lease]:
-    from pytest_lmsv import session
+    from pytest_lmsv import machines, session
     from pytest_lmsv.launch import devices
 
-    device = session.settings_of(request.config).device
-    sets = session.device_sets(request.config)
+    settings = session.settings_of(request.config)
+    device = "cpu" if settings.controller else settings.device  # it steers: its NPUs are not used
+    sets = machines.device_sets(request.config)
     say = session.say(request.config)
     try:
         with devices.lease(devices.default_folder(), sets, device, say=say) as leased:
@@ -192,7 +193,10 @@ def _lmsv_baseline(
             _publish(request, iteration, campaign)
             raise Untested(EnvironmentProblem(found.reason if found else "no result is stored"))
         return _Baseline(spec, None, found)
-    stored = campaign.stored(spec, iteration.number)
+    try:
+        stored = campaign.stored(spec, iteration.number)
+    except InputProblem as problem:
+        raise Untested(EnvironmentProblem(str(problem))) from None
     if stored is not None:  # --lmsv-resume: its stored figures go through the same assertions
         return _Baseline(spec, None, stored)
     given = session.replayed_mutation(request.config)
@@ -237,9 +241,22 @@ def _lmsv_record(
             _publish(request, iteration, campaign)
             raise Untested(problem) from None
     _publish(request, iteration, campaign)
+    if campaign.settings.locate and _lmsv_baseline.filled is not None:
+        _locate(request, campaign, record)
     if campaign.settings.analyze is None:
         request.config.hook.pytest_lmsv_iteration_finished(config=request.config, record=record)
     return record
+
+
+def _locate(request: pytest.FixtureRequest, campaign: Campaign, record: IterationRecord) -> None:
+    """Say where the two sides differ first, where what is wrong was not located before."""
+    from pytest_lmsv import session
+    from pytest_lmsv.campaign import located
+
+    told = located.for_new_signature(request.getfixturevalue("_lmsv_runner"), campaign, record)
+    if told is not None:
+        session.say(request.config)(told if told.startswith("lmsv") else f"lmsv {told}")
+        request.node.user_properties.append(("lmsv.located", told))
 
 
 @pytest.fixture

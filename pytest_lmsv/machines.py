@@ -1,4 +1,4 @@
-"""The machines of a session over several: which they are, and how they are reached."""
+"""The machines of a session: which they are, how they are reached, and what a worker may use."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pytest_lmsv.cluster import nodes
 from pytest_lmsv.cluster.nodes import Node
 from pytest_lmsv.cluster.ssh import Connection
 from pytest_lmsv.cluster.team import Team
+from pytest_lmsv.launch import devices, npus
 from pytest_lmsv.problems import InputProblem
 
 NODES = pytest.StashKey[tuple[Node, ...]]()
@@ -72,3 +73,23 @@ def check(config: pytest.Config) -> None:
     finally:
         for connection in connections:
             connection.close()
+
+
+def workers(config: pytest.Config) -> int:
+    """Return how many workers ``-n auto`` is: as many as there are device sets.
+
+    On cpu half the cores, since msrun keeps one busy.
+    """
+    if nodes_of(config):
+        return 1
+    if session.settings_of(config).device == "npu" and session.analyzed_campaign(config) is None:
+        return len(device_sets(config))
+    return devices.slots("auto", devices.cores())
+
+
+def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
+    """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
+    if session.settings_of(config).device == "cpu" or session.settings_of(config).controller:
+        return devices.cpu_sets(devices.cores())
+    size = max(spec.layouts["npu"].devices for spec in session.models_of(config).values())
+    return devices.npu_sets(npus.visible(), size)

@@ -79,9 +79,9 @@ def _begin(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     if not asks_for_models(config):
         return None
-    from pytest_lmsv import session
+    from pytest_lmsv import machines
 
-    return session.workers(config)
+    return machines.workers(config)
 
 
 @pytest.hookimpl(optionalhook=True)

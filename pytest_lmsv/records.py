@@ -155,6 +155,8 @@ class NodeRun:
     seconds: float
     is_cause: bool = False
     """Whether it failed first, and so made the run fail."""
+    why: str = ""
+    """What happened, where it was lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,24 +6,23 @@ import platform
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_lmsv import catalog, data
+from pytest_lmsv import catalog, data, sources
 from pytest_lmsv.campaign import stored_campaign
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import new_campaign_folder
 from pytest_lmsv.campaign.stored_campaign import StoredCampaign
 from pytest_lmsv.catalog import ModelSpec
+from pytest_lmsv.files import hold
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.launch import ascend, devices, installed, npus, pins
+from pytest_lmsv.launch import ascend, installed, pins
 from pytest_lmsv.mutation import apply
-from pytest_lmsv.option_values import path
-from pytest_lmsv.options import OPTIONS, Option
+from pytest_lmsv.options import OPTIONS
 from pytest_lmsv.problems import EnvironmentProblem, InputProblem
 from pytest_lmsv.records import Mutation, Stack
 from pytest_lmsv.settings import Settings, Source, resolve
@@ -48,86 +47,41 @@ SAY = pytest.StashKey[Callable[[str], None]]()
 def settings_of(config: pytest.Config) -> Settings:
     """Return the session's settings; raises InputProblem for the first wrong value."""
     if SETTINGS not in config.stash:
-        command_line = _command_line(config)
-        ini = {o.field: _ini(config, o) for o in OPTIONS}
-        sources = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
+        command_line = sources.command_line(config)
+        ini = {o.field: sources.ini(config, o) for o in OPTIONS}
+        found_in = [Source(command_line, lambda o: o.flag), Source(ini, lambda o: f"ini {o.ini}")]
         named = command_line["config"] or ini["config"]
         analyzed = analyzed_campaign(config)
         if analyzed is not None:
-            sources = _of_analysis(analyzed, command_line, ini)
+            found_in = sources.of_analysis(analyzed, command_line, ini)
         elif named is not None:
-            sources.insert(
+            found_in.insert(
                 1, _file(config, config.rootpath / Path(named).expanduser(), "--lmsv-config")
             )
         else:
             found = config.rootpath / "config.json"
             if found.is_file() and _is_task6(found):
-                sources.append(_file(config, found, "config.json", with_models=False))
+                found_in.append(_file(config, found, "config.json", with_models=False))
         resume = command_line["resume"] or ini["resume"]
         if resume is not None:
-            sources.append(_campaign(config.rootpath / resume))
-        settings = resolve(config.rootpath, sources)
+            found_in.append(sources.of_campaign(config.rootpath / resume))
+        settings = resolve(config.rootpath, found_in)
         given = config.stash.get(FROM_FILE, {})
         for field in ("pta_env", "msa_env"):
             # A Task6 file's conda names mean nothing on cpu, where a folder would be named.
             if settings.device == "cpu" and "/" not in str(given.get(field, "/")):
                 del given[field]
-        config.stash[SETTINGS] = resolve(config.rootpath, sources)
+        config.stash[SETTINGS] = resolve(config.rootpath, found_in)
     return config.stash[SETTINGS]
 
 
 def analyzed_campaign(config: pytest.Config) -> StoredCampaign | None:
     """Return the campaign that --lmsv-analyze reports on, None without it."""
     if ANALYZED not in config.stash:
-        given = _command_line(config)["analyze"]
+        given = sources.command_line(config)["analyze"]
         folder = None if given is None else (config.rootpath / given).resolve()
         config.stash[ANALYZED] = None if folder is None else stored_campaign.read(folder)
     return config.stash[ANALYZED]
-
-
-def _of_analysis(
-    campaign: StoredCampaign, command_line: Mapping[str, Any], ini: Mapping[str, Any]
-) -> list[Source]:
-    """Return the settings of an analysis: what was run stays, what judges it may be given anew."""
-    place = campaign.folder / "campaign.json"
-    fixed = Source(campaign.fixed, lambda o: f"{place}: {o.field}")
-    given = Source(command_line, lambda o: o.flag)
-    for option in OPTIONS:
-        value, before = command_line.get(option.field), campaign.fixed.get(option.field)
-        with suppress(ValueError, KeyError):  # a wrong value has its own line, from resolve
-            if value is not None and before is not None and option.parse(value) != before:
-                raise InputProblem(
-                    f"{option.flag} {value}: {campaign.folder} was run with {before!r}, which an "
-                    "analysis can't change; leave it out"
-                )
-    judging = Source(campaign.judging, lambda o: f"{place}: {o.field}")
-    return [fixed, given, judging, Source(ini, lambda o: f"ini {o.ini}")]
-
-
-def _command_line(config: pytest.Config) -> dict[str, Any]:
-    """Return the options given; a relative path is one of the folder that pytest began in."""
-    here = config.invocation_params.dir
-    given = {o.field: config.getoption(o.ini, None) for o in OPTIONS if not o.ini_only}
-    for option in OPTIONS:
-        if option.parse is path and given.get(option.field):
-            given[option.field] = str(here / Path(given[option.field]).expanduser())
-    return given
-
-
-def _campaign(folder: Path) -> Source:
-    """Return what the campaign in *folder* ran with: what is not given again stays as it was."""
-    stored = data.read_json(folder / "campaign.json") if folder.is_dir() else {}
-    values = {**stored.get("settings", {})} if isinstance(stored, dict) else {}
-    if values:
-        values.update(model=stored.get("models"), iters=stored.get("iters"))
-    return Source(values, lambda o: f"{folder / 'campaign.json'}: {o.field}")
-
-
-def _ini(config: pytest.Config, option: Option) -> Any:
-    try:
-        return config.getini(option.ini)
-    except (TypeError, ValueError, pytest.UsageError) as problem:
-        raise InputProblem(f"ini {option.ini}: {problem}; give {option.parse.__doc__}") from None
 
 
 def _file(config: pytest.Config, file: Path, label: str, with_models: bool = True) -> Source:
@@ -263,18 +217,6 @@ def replayed_mutation(config: pytest.Config) -> Mutation | None:
     return config.stash[REPLAYED]
 
 
-def workers(config: pytest.Config) -> int:
-    """Return how many workers ``-n auto`` is: as many as there are device sets.
-
-    On cpu half the cores, since msrun keeps one busy.
-    """
-    if node_names(config):
-        return 1
-    if settings_of(config).device == "npu" and analyzed_campaign(config) is None:
-        return len(device_sets(config))
-    return devices.slots("auto", devices.cores())
-
-
 def campaign_of(config: pytest.Config) -> Campaign:
     """Return the session's campaign; on an xdist worker the one that the controller began."""
     if CAMPAIGN not in config.stash:
@@ -304,6 +246,18 @@ def begin_campaign(config: pytest.Config) -> Campaign:
     campaign = campaign_of(config)
     if campaign.settings.analyze is not None:
         return campaign
+    try:
+        lock = hold(campaign.folder / "live" / "session.lock")
+    except OSError as problem:
+        raise InputProblem(
+            f"{campaign.folder}: can't be written ({problem.strerror}); name a folder that can"
+        ) from None
+    if lock is None:
+        raise InputProblem(
+            f"--lmsv-resume {campaign.folder}: another session is running this campaign; wait for "
+            "its end, or end it"
+        )
+    config.add_cleanup(lock.close)
     stacks = {str(s): dict(versions_of(config, s)) for s in settings_of(config).sides}
     campaign.begin(
         {"python": platform.python_version(), "host": platform.node(), **stacks},
@@ -328,14 +282,6 @@ def worker_name(config: pytest.Config) -> str:
     """Return xdist's name of this worker, ``main`` without xdist."""
     name: str = getattr(config, "workerinput", {}).get("workerid", "main")
     return name
-
-
-def device_sets(config: pytest.Config) -> list[tuple[int, ...]]:
-    """Return the sets that workers lease: on cpu a slot for each core, on npu groups of NPUs."""
-    if settings_of(config).device == "cpu" or settings_of(config).controller:
-        return devices.cpu_sets(devices.cores())
-    size = max(spec.layouts["npu"].devices for spec in models_of(config).values())
-    return devices.npu_sets(npus.visible(), size)
 
 
 def say(config: pytest.Config) -> Callable[[str], None]:

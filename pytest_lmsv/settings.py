@@ -66,8 +66,10 @@ class Settings:
     resume: Path | None
     analyze: Path | None
     verdict_xml: Path | None
+    locate: bool
     language: str
     controller: bool
+    fetch_weights: bool
     mindspeed_mm_path: Path | None
     dataset_root: Path | None
     load_path: Path | None
@@ -184,6 +186,8 @@ def repeated(settings: Settings) -> list[str]:
 JUDGING = (
     "adapter_fixes",
     "compare",
+    "config",
+    "controller",
     "cpu_workers",
     "drift_factor",
     "drift_minima",

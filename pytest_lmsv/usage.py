@@ -6,11 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_lmsv import session
+from pytest_lmsv import machines, session
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.sides import sides
 from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw
+from pytest_lmsv.mutation.outside import outside
 from pytest_lmsv.option_values import path
 from pytest_lmsv.options import OPTIONS
 from pytest_lmsv.problems import InputProblem
@@ -38,6 +39,11 @@ def check(config: pytest.Config) -> None:
         settings, given = session.settings_of(config), session.replayed_mutation(config)
         if given is not None:
             apply.apply(model.documents(settings.device), given.edits)
+            found = outside(model.space(settings.device), given)
+            config.stash[session.WARNINGS] = (
+                *config.stash.get(session.WARNINGS, ()),
+                *(f"{settings.replay}: {sentence}; it runs as given" for sentence in found),
+            )
         elif not hasattr(config, "workerinput"):
             draw.mutations(
                 model,
@@ -86,4 +92,4 @@ def _check_xdist(config: pytest.Config) -> None:
         return
     if session.settings_of(config).chain:
         raise InputProblem(f"--lmsv-chain: found -n {asked}; a chain needs one worker, without -n")
-    devices.slots(asked, len(session.device_sets(config)))
+    devices.slots(asked, len(machines.device_sets(config)))

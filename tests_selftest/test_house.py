@@ -16,6 +16,7 @@ FLOORS = {
     "fixtures": 6,
     "report": 6,
     "session": 5,
+    "sources": 5,
     "machines": 5,
     "usage": 5,
     "hookspecs": 6,
@@ -36,10 +37,12 @@ FLOORS = {
     "problems": 1,
     "data": 1,
     "files": 1,
+    "wording": 1,
 }
 MAY_IMPORT_PYTEST = {
     "plugin",
     "session",
+    "sources",
     "machines",
     "usage",
     "fixtures",

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+WRITTEN: set[Path] = set()
+"""Files that this process began; what an earlier run left there is not this run's."""
 MOST_INPUTS = 8
 MOST_CALLS = 50_000
 ROOT = "<network>"
@@ -98,8 +100,10 @@ class Recorder:
         self._handles, self._step = [], None
         self._folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps(plain({**self._facts, **figures}))
-        with (self._folder / f"modules_{rank}.jsonl").open("a", encoding="utf-8") as file:
+        path = self._folder / f"modules_{rank}.jsonl"
+        with path.open("a" if path in WRITTEN else "w", encoding="utf-8") as file:
             file.write(line + "\n")
+        WRITTEN.add(path)
 
     def _hook(self, name: str):
         def record(module, arguments, keywords, result) -> None:

@@ -97,8 +97,13 @@ def train(
         loss_value = float(summed[-1])
         norm, each = optimizer.norms(summed[:-1])
         if recorder is not None and recorder.recording:
-            alone = optimizer.norms(own.detach().numpy()[:-1])[1]
-            recorder.end(workers.rank, loss=loss_value, own_gradients=alone, gradients=each)
+            alone = own.detach().numpy()  # of this worker
+            recorder.end(
+                workers.rank,
+                loss=float(alone[-1]),
+                own_gradients=optimizer.norms(alone[:-1])[1],
+                gradients=each,
+            )
         nans += math.isnan(loss_value)
         optimizer.update(total[:-1], norm, schedule.rate(step - 1))
         ms = (time.perf_counter() - begun) * 1000.0

@@ -10,15 +10,25 @@ from typing import Any, TypeVar
 
 from pytest_lmsv.campaign.stored import from_plain, to_plain
 from pytest_lmsv.files import write_json, write_whole
+from pytest_lmsv.judge.covering import relative
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.mutation import apply
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import Attempt, IterationRecord, Mutation, RunRecord, Steady
+from pytest_lmsv.records import (
+    Attempt,
+    IterationRecord,
+    Mutation,
+    NodeRun,
+    RunRecord,
+    Steady,
+    Verdict,
+)
 
 T = TypeVar("T")
 RECORD = "record.json"
 ATTEMPT = "attempt.json"
 STEADY = "steady.json"
+FURTHER = ("loss_diff_abs", "memory_diff_rel", "time_diff_rel")
 
 
 def write_mutation(folder: Path, mutation: Mutation) -> None:
@@ -110,6 +120,32 @@ def difference(record: IterationRecord, verdict: str) -> float | None:
     return next((v.difference for v in record.verdicts if v.name == verdict), None)
 
 
+def further(record: IterationRecord) -> tuple[float | None, float | None, float | None]:
+    """Return the absolute difference of the losses and the relative ones of memory and time."""
+    return (
+        _absolute(_verdict(record, "accuracy")),
+        share(_verdict(record, "memory")),
+        share(_verdict(record, "performance")),
+    )
+
+
+def share(verdict: Verdict | None) -> float | None:
+    """Return the difference of *verdict* relative to the baseline, None without a figure."""
+    if verdict is None or verdict.difference is None or not verdict.baseline:
+        return None
+    return relative(verdict)
+
+
+def _absolute(verdict: Verdict | None) -> float | None:
+    if verdict is None or verdict.baseline is None or verdict.compare is None:
+        return None
+    return abs(verdict.compare - verdict.baseline) if verdict.difference is not None else None
+
+
+def _verdict(record: IterationRecord, name: str) -> Verdict | None:
+    return next((verdict for verdict in record.verdicts if verdict.name == name), None)
+
+
 def last_loss(run: RunRecord) -> float | None:
     """Return the last loss of *run*."""
     return run.metrics.losses[-1][1] if run.metrics.losses else None
@@ -138,8 +174,26 @@ def _status(record: IterationRecord) -> dict[str, Any]:
         "status": record.status,
         "reason": record.reason or "; ".join(record.findings),
         "components": components,
+        "nodes": [node.name for node in _nodes(record)],
         "updated_at": datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
     }
+
+
+def _nodes(record: IterationRecord) -> tuple[NodeRun, ...]:
+    """Return the machines of its runs; none where they were on one alone."""
+    run = record.compare_run or record.baseline_run
+    return run.per_node if run is not None else ()
+
+
+def _machines(record: IterationRecord) -> list[str]:
+    """Return the report's lines on how each run ended on each machine."""
+    lines = []
+    for run in filter(None, (record.baseline_run, record.compare_run)):
+        for node in run.per_node:
+            end = node.reason if node.exit_status is None else f"exit {node.exit_status}"
+            first = ", failed first" if node.is_cause else ""
+            lines.append(f"- {run.stack}, rank {node.rank}, {node.name}: {end}{first}")
+    return ["", "## Machines", "", *lines] if lines else []
 
 
 def _metrics(record: IterationRecord) -> dict[str, Any]:
@@ -147,6 +201,7 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
         "pta": _side_metrics(record, record.baseline_run),
         "msa": _side_metrics(record, record.compare_run),
         "analysis": {
+            "loss_match": is_ok(record, "accuracy"),
             "accuracy_ok": is_ok(record, "accuracy"),
             "memory_ok": is_ok(record, "memory"),
             "perf_ok": is_ok(record, "performance"),
@@ -155,12 +210,19 @@ def _metrics(record: IterationRecord) -> dict[str, Any]:
             "memory_diff": difference(record, "memory"),
             "time_diff": difference(record, "performance"),
             "output_diff": difference(record, "output"),
+            **dict(zip(FURTHER, further(record), strict=True)),
             "issues": list(record.findings),
             "drift_ok": is_ok(record, "drift"),
             "drift": record.drift,
             "steady": record.steady,
         },
-        "units": {"loss_diff": "relative", "memory": "MB", "time": "ms"},
+        "units": {
+            "loss_diff": "relative",
+            "loss_diff_abs": "absolute",
+            "memory": "MB",
+            "time": "ms",
+        },
+        "timestamp": datetime.now().isoformat(timespec="seconds"),
         "verdicts": [to_plain(verdict) for verdict in record.verdicts],
     }
     result: dict[str, Any] = to_plain(plain)
@@ -197,6 +259,7 @@ def _report(record: IterationRecord) -> str:
             f"- `{edit.path}`: {json.dumps(edit.old)} -> {json.dumps(edit.new)}"
             for edit in record.mutation.edits
         ]
+    lines += _machines(record)
     lines += ["", "## Verdicts", ""]
     lines += [
         f"- {v.name}: {v.result}" + (f" ({v.reason})" if v.reason else "") for v in record.verdicts

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pytest_lmsv import data
-from pytest_lmsv.campaign import archive, samples, steady, stored_campaign
+from pytest_lmsv.campaign import archive, experiment, judging, samples, steady
 from pytest_lmsv.campaign.iteration import Filled, Source, fill, run_until_settled
 from pytest_lmsv.campaign.place import Place, failed_folder, iteration_folder
 from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.campaign.sides import Side, sides
-from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.campaign.weights import check_space
 from pytest_lmsv.catalog import ModelSpec
-from pytest_lmsv.files import locked, write_json
-from pytest_lmsv.judge import drift, known_bugs
-from pytest_lmsv.judge.curves import Limits, limits
-from pytest_lmsv.judge.effect import not_reached
+from pytest_lmsv.files import locked
+from pytest_lmsv.judge import known_bugs
+from pytest_lmsv.judge.classes import findings_of
 from pytest_lmsv.judge.fairness import unequal_weights
-from pytest_lmsv.judge.findings import Finding, findings, in_gate
+from pytest_lmsv.judge.findings import Finding, in_gate
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.judge.output import differences
 from pytest_lmsv.judge.policy import sentence
-from pytest_lmsv.judge.verdicts import Tolerances, verdicts
-from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import (
     Attempt,
     Edit,
@@ -65,24 +59,6 @@ class Campaign:
         """The names of the two sides in texts."""
         return self.sides[0].label, self.sides[1].label
 
-    @property
-    def tolerances(self) -> Tolerances:
-        """The limits of the verdicts."""
-        settings = self.settings
-        return Tolerances(
-            settings.loss_tolerance,
-            settings.memory_tolerance,
-            settings.time_tolerance,
-            settings.output_tolerance,
-            settings.output_psnr,
-        )
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of the verdict drift."""
-        settings = self.settings
-        return limits(settings.device, settings.drift_factor, settings.drift_minima)
-
     def begin(
         self, versions: Mapping[str, Any], numbers: Sequence[tuple[str, int]], command: str
     ) -> None:
@@ -91,67 +67,13 @@ class Campaign:
         With --lmsv-resume check that it is the same experiment: raises InputProblem naming the
         first setting that differs.
         """
-        path = self.folder / "campaign.json"
-        wanted = {name: getattr(self.settings, name) for name in FIXED}
-        spaces = {name: self._digest(model) for name, model in self.models.items()}
-        if path.exists():
-            stored = data.read_json(path)
-            if not isinstance(stored, dict) or not {"settings", "spaces"} <= stored.keys():
-                raise InputProblem(f"{path}: holds no campaign; start a new one")
-            for name, value in wanted.items():
-                before = stored["settings"].get(name)
-                if before != value:
-                    raise InputProblem(
-                        f"--lmsv-resume {self.folder}: it ran with {name} = {before!r}, now it is "
-                        f"{value!r}; give the same"
-                    )
-            if len(stored.get("nodes", [])) != len(self.nodes):
-                raise InputProblem(
-                    f"--lmsv-resume {self.folder}: it ran on {len(stored.get('nodes', []))} named "
-                    f"machines, now there are {len(self.nodes)}; give the same --lmsv-config"
-                )
-            for name, digest in spaces.items():
-                if stored["spaces"].get(name, digest) != digest:
-                    raise InputProblem(
-                        f"--lmsv-resume {self.folder}: {name} has other documents, another "
-                        "mutation space or another way of drawing now; start a new campaign"
-                    )
-            spaces = {**stored["spaces"], **spaces}
-            command = stored.get("command") or command
-            numbers = stored_campaign.read(self.folder).merged(numbers)
-        write_json(
-            path,
-            {
-                "schema": 1,
-                "models": list(self.models),
-                "iters": self.settings.iters,
-                "iterations": list(numbers),
-                "settings": {
-                    **wanted,
-                    "gate": self.settings.gate,
-                    "loss_tolerance": self.settings.loss_tolerance,
-                    "memory_tolerance": self.settings.memory_tolerance,
-                    "time_tolerance": self.settings.time_tolerance,
-                    "output_tolerance": self.settings.output_tolerance,
-                    "output_psnr": self.settings.output_psnr,
-                    "noise": self.settings.noise,
-                    "drift_factor": self.settings.drift_factor,
-                    "drift_minima": self.settings.drift_minima,
-                },
-                "labels": list(self.labels),
-                "spaces": spaces,
-                "versions": versions,
-                "nodes": list(self.nodes),
-                "command": command,
-            },
-        )
-
-    def _digest(self, spec: ModelSpec) -> str:
-        """Return what the mutations of *spec* depend on: its space, documents and overrides."""
-        device = self.settings.device
-        parts = [spec.space(device).digest, spec.documents(device), spec.stack_overrides]
-        text = json.dumps(parts, sort_keys=True, default=dict)
-        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+        told = {
+            "labels": list(self.labels),
+            "versions": versions,
+            "nodes": list(self.nodes),
+            "command": command,
+        }
+        experiment.write(self.folder, self.settings, self.models, numbers, told)
 
     def unmutated(self, runner: Runner, spec: ModelSpec) -> RunRecord:
         """Return the run of the unmutated configuration, made once per campaign and model.
@@ -208,6 +130,7 @@ class Campaign:
             unequal = unequal_weights(filled.run, run)
             if unequal:
                 raise EnvironmentProblem(f"the two sides start unequal: {unequal}", "weights")
+            sound = self._steady(runner, spec)
         except OSError as problem:
             raise _not_writable(problem) from None
         except EnvironmentProblem as problem:
@@ -225,7 +148,7 @@ class Campaign:
                 status="DONE",
                 kind=spec.kind,
                 samples=self._samples(spec, filled, run),
-                steady=self._steady(runner, spec),
+                steady=sound,
             )
         )
         archive.write_iteration(filled.place.folder, record)
@@ -242,31 +165,7 @@ class Campaign:
 
     def judged(self, record: IterationRecord) -> IterationRecord:
         """Return *record* with its verdicts and findings by this session's tolerances."""
-        assert record.baseline_run is not None
-        found = verdicts(
-            record.baseline_run,
-            record.compare_run,
-            record.kind,
-            self.tolerances,
-            self.labels,
-            record.samples,
-        )
-        drifted = drift.of_runs(
-            record.baseline_run,
-            record.compare_run,
-            record.kind,
-            record.samples,
-            self.limits,
-            labels=self.labels,
-            steady=record.steady,
-            may_lack=self.settings.device == "npu",
-        )
-        record = replace(record, verdicts=(*found, drift.verdict(drifted)), drift=drifted)
-        return replace(
-            record,
-            findings=tuple(f.text for f in self.findings(record)),
-            failing=tuple(f.text for f in self.failing(record)),
-        )
+        return judging.judged(record, self.settings, self.labels)
 
     def records(self) -> Iterator[IterationRecord]:
         """Yield all finished iterations, by model and number, as this session judges them."""
@@ -296,10 +195,7 @@ class Campaign:
 
     def findings(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return what is wrong with *record*, whether it is in the gate or not."""
-        lost: tuple[Edit, ...] = ()
-        if record.mutation is not None and record.baseline_run and record.compare_run:
-            lost = not_reached(record.mutation.edits, record.baseline_run, record.compare_run)
-        return findings(record, record.verdicts, lost, self.labels)
+        return findings_of(record, self.labels)
 
     def failing(self, record: IterationRecord) -> tuple[Finding, ...]:
         """Return the findings of *record* that fail its test."""

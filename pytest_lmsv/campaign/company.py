@@ -20,7 +20,7 @@ from pytest_lmsv.campaign.several import Gathered, Room
 from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.cluster.team import Member, Team
-from pytest_lmsv.launch import devices, npus
+from pytest_lmsv.launch import devices, npus, ports
 from pytest_lmsv.launch.job import Job
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Stack
@@ -95,13 +95,14 @@ class Company:
         folders = self.team.on_each(lambda member: member.bring(launcher.parent, "launchers"))
         roots = self.team.on_each(lambda member: self._dataset_root(runner, spec, member))
         self.team.on_each(lambda member: self._environment(runner, side.stack, member))
-        base = runner.lease.device_set.hccl_base_port
         if self.size:
-            self.team.on_each(lambda member: self._check_devices(runner, member, base))
-        port = self.team.port()
+            self.team.on_each(lambda member: self._check_devices(runner, member))
+        master_port = self.team.port()
         jobs = {}
         for room, folder, root in zip(rooms, folders, roots, strict=True):
-            seat = replace(self._seat(runner, spec, side, room, root, port), noise_run=place.noise)
+            seat = replace(
+                self._seat(runner, spec, side, room, root, master_port), noise_run=place.noise
+            )
             name = room.member.node.name
             jobs[name] = runner.job(spec, side, run_id, folder / launcher.name, seat, room.log)
             if room.member.devices:
@@ -114,9 +115,14 @@ class Company:
             place.keep_run(side)
             several.leave(rooms, keep_weights=False)
             raise
-        ok = joint.exit_status == 0
-        gathered = several.gather(joint, rooms, place, side, ok=ok)
-        several.leave(rooms, keep_weights=runner.settings.save_weights != "never")
+        settings, further = runner.settings, []
+        if joint.exit_status != 0:
+            further.append("run/ascend_log")
+        if settings.fetch_weights:
+            further.append("weights")
+        gathered = several.gather(joint, rooms, place, side, further)
+        keeps = settings.save_weights != "never" and not settings.fetch_weights
+        several.leave(rooms, keep_weights=keeps)
         return master, gathered
 
     def remove(self, spec: ModelSpec, place: Place) -> None:
@@ -143,8 +149,9 @@ class Company:
         if gone:
             self.lease(runner.reporter.say)
 
-    def _check_devices(self, runner: Runner, member: Member, base: int) -> None:
+    def _check_devices(self, runner: Runner, member: Member) -> None:
         """NPUs are free and no port of HCCL's range is held, on every machine."""
+        base = _hccl_base_port(runner, member)
         taken = member.agent.ask("held", base=base, count=max(HCCL_PORTS, 2 * self.size))["held"]
         if taken:
             raise EnvironmentProblem(
@@ -232,7 +239,7 @@ class Company:
             inherited=inherited,
             devices=member.devices or runner.lease.device_set.devices,
             master_port=port,
-            hccl_base_port=runner.lease.device_set.hccl_base_port,
+            hccl_base_port=_hccl_base_port(runner, member),
             dataset_root=dataset_root,
             save_path=None if settings.save_weights == "never" else room.weights,
             load_path=load,
@@ -245,6 +252,13 @@ class Company:
             rank=member.node.rank,
             network=self.team.network(member),
         )
+
+
+def _hccl_base_port(runner: Runner, member: Member) -> int:
+    """Where HCCL's ports begin on *member*: apart for each device set of a machine."""
+    if member.devices:
+        return ports.hccl_base_port(member.devices[0])
+    return runner.lease.device_set.hccl_base_port
 
 
 NPU_WAIT_S = 1800.0

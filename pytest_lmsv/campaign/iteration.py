@@ -20,6 +20,7 @@ from pytest_lmsv.launch import ascend
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Attempt, Edit, Kind, Mutation, RunRecord
+from pytest_lmsv.wording import counted
 
 SPACE_LEFT_MB = 64
 """With less free space than this, a second failure is put down to the disk."""
@@ -87,7 +88,8 @@ def fill(
             break
     reasons = "; ".join(f"attempt {a.number} {a.verdict}: {a.reason}" for a in attempts)
     raise EnvironmentProblem(
-        f"no valid mutation for {spec.name} iteration {number} in {len(attempts)} attempts: "
+        f"no valid mutation for {spec.name} iteration {number} in "
+        f"{counted(len(attempts), 'attempt')}: "
         f"{reasons}"
     )
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.stored import to_plain
-from pytest_lmsv.judge.covering import relative
 from pytest_lmsv.judge.policy import sentence
 from pytest_lmsv.judge.verdicts import run_time_ms
 from pytest_lmsv.option_values import VERDICTS
-from pytest_lmsv.records import IterationRecord, RunRecord, Verdict
+from pytest_lmsv.records import IterationRecord, RunRecord
 
 NAMES = {"accuracy": ("accuracy_ok", "loss_diff"), "performance": ("perf_ok", "time_diff")}
 """Task6's names of a verdict and its difference, where they are not the verdict's own."""
@@ -34,9 +33,7 @@ COLUMNS = (
     "loss_match",
     *OK_COLUMNS,
     *DIFFERENCES.values(),
-    "loss_diff_abs",
-    "memory_diff_rel",
-    "time_diff_rel",
+    *archive.FURTHER,
     "drift_ratio",
     "issues",
 )
@@ -72,7 +69,7 @@ def row(record: IterationRecord) -> dict[str, Any]:
         accuracy_ok,
         *(archive.is_ok(record, name) for name in VERDICTS),
         *(archive.difference(record, name) for name in VERDICTS),
-        *further(record),
+        *archive.further(record),
         None if record.drift is None else record.drift.ratio,
         "; ".join(record.findings) or record.reason,
     ]
@@ -92,22 +89,6 @@ def figures(
     if run is None:
         return None, None, None
     return archive.last_loss(run), run.metrics.memory_mb, run_time_ms(run.metrics, record.kind)
-
-
-def further(record: IterationRecord) -> tuple[float | None, float | None, float | None]:
-    """Return the absolute difference of the losses and the relative ones of memory and time."""
-    return (
-        _absolute(_verdict(record, "accuracy")),
-        share(_verdict(record, "memory")),
-        share(_verdict(record, "performance")),
-    )
-
-
-def share(verdict: Verdict | None) -> float | None:
-    """Return the difference of *verdict* relative to the baseline, None without a figure."""
-    if verdict is None or verdict.difference is None or not verdict.baseline:
-        return None
-    return relative(verdict)
 
 
 def as_csv(rows: Iterable[dict[str, Any]]) -> str:
@@ -154,16 +135,6 @@ def result(record: IterationRecord, line: dict[str, Any]) -> dict[str, Any]:
         },
         "duration": round(sum(run.seconds for run in runs), 3),
     }
-
-
-def _absolute(verdict: Verdict | None) -> float | None:
-    if verdict is None or verdict.baseline is None or verdict.compare is None:
-        return None
-    return abs(verdict.compare - verdict.baseline) if verdict.difference is not None else None
-
-
-def _verdict(record: IterationRecord, name: str) -> Verdict | None:
-    return next((verdict for verdict in record.verdicts if verdict.name == name), None)
 
 
 def _error(run: RunRecord | None) -> str | None:

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
@@ -33,6 +33,7 @@ from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Note, RunRecord, Stack
 from pytest_lmsv.settings import Settings
 
+NO_NOISE = Note("noise", "no figures of a noise run: drift has the limits without one")
 NPU_WAIT_S = 1800.0
 """How long a run waits for NPUs that others use."""
 ECHO_LINES = 20_000
@@ -51,6 +52,8 @@ class Runner:
     known_bugs: tuple[KnownBug, ...]
     company: Company | None = None
     """The machines of a campaign over several; None: this one alone."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside the contract's."""
 
     def run(self, spec: ModelSpec, side: Side, place: Place) -> RunRecord:
         """Launch *side* in *place*, wait for its end and return how it went.
@@ -92,7 +95,7 @@ class Runner:
         settings = self.settings
         return Job(
             argv=("bash", str(launcher)),
-            env=variables(settings, spec, side, run_id, seat),
+            env={**variables(settings, spec, side, run_id, seat), **self.further},
             cwd=Path(seat.run_folder),
             log=Path(log),
             run_id=run_id,
@@ -114,7 +117,7 @@ class Runner:
         """Read and judge what a run left in *place*; *logs*: its launchers'."""
         workers = sorted(place.kept(side, "msrun_log").rglob("*.log"))
         record = place.kept(side, "record")
-        return run_record(
+        found = run_record(
             stack=side.stack,
             kind=spec.kind,
             logs=(*logs, *workers),
@@ -128,6 +131,10 @@ class Runner:
             patterns=self.settings.log_patterns,
             output_made=self._made(spec, place.kept(side, "samples")),
         )
+        measures = self.settings.noise and self.settings.device == "cpu" and found.curves
+        if measures and side.role == "baseline" and found.outcome == "ok" and not found.noise:
+            found = replace(found, notes=(*found.notes, NO_NOISE))
+        return found
 
     def _judged_together(
         self, company: Company, spec: ModelSpec, side: Side, place: Place, run_id: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath
 
@@ -17,12 +17,14 @@ from pytest_lmsv.cluster.team import Member, Team
 from pytest_lmsv.launch.job import Ended, Job
 from pytest_lmsv.logs import reading
 from pytest_lmsv.problems import EnvironmentProblem
-from pytest_lmsv.records import NodeRun, Note, RunRecord
+from pytest_lmsv.records import NodeRun, Note, RunError, RunRecord
 from pytest_lmsv.settings import Settings
 
 DOCUMENTS = ("model.json", "data.json", "args.txt")
 LOG = "launcher.log"
 BACK = ("run/record", "run/msrun_log", "run/samples", "run/documents")
+SILENT = ("unknown", "killed", "incomplete")
+"""Categories of a run that said nothing of why it failed."""
 OF_A_RANK = re.compile(r"(rank_\d+\.json|steps_\d+\.jsonl)")
 
 
@@ -47,6 +49,8 @@ class Gathered:
     """The launchers' logs, in the order of the ranks."""
     nodes: tuple[NodeRun, ...]
     notes: tuple[Note, ...]
+    full: str = ""
+    """The folder of the machine that failed first, where its disk has no space left."""
 
     @property
     def cause(self) -> NodeRun | None:
@@ -83,8 +87,13 @@ def run(
     return running.run(jobs, watch)
 
 
-def gather(joint: Joint, all_rooms: list[Room], place: Place, side: Side, *, ok: bool) -> Gathered:
-    """Bring home what the run wrote on all machines, as one run of this place."""
+def gather(
+    joint: Joint, all_rooms: list[Room], place: Place, side: Side, further: Sequence[str] = ()
+) -> Gathered:
+    """Bring home what the run wrote on all machines, as one run of this place.
+
+    *further*: what is wanted beside logs, records and samples (``weights``, ``run/ascend_log``).
+    """
     nodes = tuple(
         NodeRun(
             name=end.node.name,
@@ -93,9 +102,11 @@ def gather(joint: Joint, all_rooms: list[Room], place: Place, side: Side, *, ok:
             exit_status=end.ended.exit_status,
             seconds=end.ended.seconds,
             is_cause=end is joint.cause,
+            why=end.why,
         )
         for end, room in zip(joint.nodes, all_rooms, strict=True)
     )
+    full = next((_full(r) for r, node in zip(all_rooms, nodes, strict=True) if node.is_cause), "")
     place.keep_run(side)
     notes: list[Note] = []
     logs: list[Path] = []
@@ -104,14 +115,23 @@ def gather(joint: Joint, all_rooms: list[Room], place: Place, side: Side, *, ok:
             logs.append(place.log(side))
             continue
         try:
-            logs += _bring_home(room, place, side, notes, with_cann=not ok)
+            logs += _bring_home(room, place, side, notes, further)
         except EnvironmentProblem as problem:
             notes.append(Note("left_out", f"{room.member.node.name}: nothing came back: {problem}"))
     leftovers = tuple(x for end in joint.nodes for x in end.ended.leftovers)
     unkillable = tuple(x for end in joint.nodes for x in end.ended.unkillable)
     status = joint.cause.ended.exit_status if joint.cause is not None else 0
     ended = Ended(status, joint.reason, joint.seconds, leftovers, unkillable)
-    return Gathered(ended, tuple(logs), nodes, tuple(notes))
+    return Gathered(ended, tuple(logs), nodes, tuple(notes), full)
+
+
+def _full(room: Room) -> str:
+    """The run's folder where less than 1 MB is free: what failed could not even log why."""
+    folder = str(room.folder)
+    try:
+        return folder if room.member.agent.ask("space", path=folder)["free"] < 1024**2 else ""
+    except EnvironmentProblem:
+        return ""  # lost: which is said elsewhere
 
 
 def log_of(member: Member, place: Place, side: Side) -> Path:
@@ -121,11 +141,11 @@ def log_of(member: Member, place: Place, side: Side) -> Path:
 
 
 def _bring_home(
-    room: Room, place: Place, side: Side, notes: list[Note], *, with_cann: bool
+    room: Room, place: Place, side: Side, notes: list[Note], further: Sequence[str]
 ) -> list[Path]:
     member = room.member
     fetched = place.folder / f".from-{member.node.name}-{secrets.token_hex(4)}"
-    only = (LOG, *BACK, *(["run/ascend_log"] if with_cann else []))
+    only = (LOG, *BACK, *further)
     try:
         pulled = transfer.pull_tree(member.machine, PurePosixPath(room.folder), fetched, only=only)
         notes += [Note("left_out", text) for text in pulled.left_out]
@@ -136,6 +156,10 @@ def _bring_home(
         else:
             log.write_bytes(b"")
         _merge(fetched / "run", member, place, side, notes)
+        if (fetched / "weights").is_dir():
+            weights = place.weights(side) / member.node.name
+            weights.parent.mkdir(parents=True, exist_ok=True)
+            (fetched / "weights").rename(weights)
     finally:
         shutil.rmtree(fetched, ignore_errors=True)
     return [log]
@@ -197,26 +221,39 @@ def judged(
 ) -> RunRecord:
     """*run* as one of several machines: what the machine that failed first says is the cause.
 
-    A machine that was lost makes the run failed, whatever the others say: nobody saw its end.
+    A machine that was lost, or failed before its work was done, makes the run failed, whatever the
+    others say.
     """
     notes = (*run.notes, *gathered.notes)
     run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
     cause, error = gathered.cause, run.error or run.teardown_error
-    if cause is None or error is None:
+    if cause is None:
         return run
-    if run.outcome != "ok":
-        present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
-        alone = (
-            reading.read(
-                present, stack=side.stack, failed=True, patterns=settings.log_patterns
-            ).error
-            if present
-            else None
-        )
-        # The others' errors may stand out more: theirs are of the peer that went away.
-        error = alone or error
-    error = replace(error, node=cause.name)
-    if run.outcome == "ok" and cause.reason != "lost":
-        return replace(run, teardown_error=replace(error, phase="teardown"))
+    if cause.reason == "lost":
+        # What the others print of a peer that went away comes from this.
+        message = cause.why or f"the connection to {cause.name} was lost"
+        lost = RunError("LostNode", message, "lost_node", node=cause.name)
+        return replace(run, outcome="error", error=lost, teardown_error=None)
+    if error is None:
+        return run
+    if run.outcome == "ok" and _all_done(run):
+        error = replace(error, node=cause.name, phase="teardown")
+        return replace(run, teardown_error=error)
+    present = [path for path in logs_of_one(place, side, cause) if path.is_file()]
+    if present:
+        patterns = settings.log_patterns
+        alone = reading.read(present, stack=side.stack, failed=True, patterns=patterns)
+        # The others' errors may stand out more, but tell only of the peer that went away.
+        error = alone.error or error
+    if gathered.full and error.category in SILENT:
+        message = f"no space left on the disk of {gathered.full}"
+        error = replace(error, type="DiskFull", message=message, category="no_space")
     outcome = "error" if run.outcome == "ok" else run.outcome
-    return replace(run, outcome=outcome, error=replace(error, phase="run"), teardown_error=None)
+    error = replace(error, node=cause.name, phase="run")
+    return replace(run, outcome=outcome, error=error, teardown_error=None)
+
+
+def _all_done(run: RunRecord) -> bool:
+    """Whether every rank wrote that its work is done; the steps are printed by one of them."""
+    world = max((item.world_size for item in run.completions), default=1)
+    return len({item.rank for item in run.completions}) >= world

@@ -119,7 +119,7 @@ def _run(
         reasons.append(f"{place.name} on {side.label}: {problem}")
         return None
     if runner.settings.save_weights != "always":
-        place.remove_weights()
+        runner.remove_weights(spec, place)
     if run.outcome == "ok":
         return run
     reasons.append(f"{place.name} fails on {side.label}: {sentence(run.error)}")

@@ -5,14 +5,13 @@ They are written after every iteration, from what was read of each one once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from statistics import fmean, stdev
 from typing import Any
 
-from pytest_lmsv.campaign import rows
+from pytest_lmsv.campaign import archive, rows
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.files import write_json, write_whole
@@ -102,13 +101,13 @@ class Summary:
             "units": rows.UNITS,
             "meanings": MEANINGS,
         }
-        by_model = {
-            model: {
+        by_model = {}
+        for model in self.campaign.models:
+            covered = tried(self.campaign, model, records)
+            by_model[model] = {
                 **statistics([record for record in records if record.model == model]),
-                "coverage": tried(self.campaign, model, records).as_plain(),
+                "coverage": None if covered is None else covered.as_plain(),
             }
-            for model in self.campaign.models
-        }
         summary = {
             **common,
             **{name: totals[name] for name in COUNTED},
@@ -149,7 +148,12 @@ def slim(record: IterationRecord) -> IterationRecord:
     At 2,000 iterations the rest would be gigabytes.
     """
     kind, baseline, compare = record.kind, record.baseline_run, record.compare_run
-    return replace(record, baseline_run=_slim(baseline, kind), compare_run=_slim(compare, kind))
+    return replace(
+        record,
+        baseline_run=_slim(baseline, kind),
+        compare_run=_slim(compare, kind),
+        steady=None,
+    )
 
 
 def _slim(run: RunRecord | None, kind: Kind) -> RunRecord | None:
@@ -215,15 +219,21 @@ def differences(records: Sequence[IterationRecord]) -> dict[str, list[float]]:
     for verdict_name in VERDICTS:
         verdicts = [v for r in records for v in r.verdicts if v.name == verdict_name]
         if verdict_name == "drift":  # its differences are of many things, its ratios compare
-            ratios = (verdict.ratio for verdict in verdicts)
-            found["drift_ratio"] = [r for r in ratios if r is not None and math.isfinite(r)]
+            found["drift_ratio"] = _finite(verdict.ratio for verdict in verdicts)
             continue
         name = rows.DIFFERENCES[verdict_name]
-        found[name] = [v.difference for v in verdicts if v.difference is not None]
+        found[name] = _finite(verdict.difference for verdict in verdicts)
         if verdict_name in ("memory", "performance"):
-            shares = (rows.share(verdict) for verdict in verdicts)
-            found[f"{name}_rel"] = [value for value in shares if value is not None]
+            found[f"{name}_rel"] = _finite(archive.share(verdict) for verdict in verdicts)
     return found
+
+
+def _finite(values: Iterable[float | None]) -> list[float]:
+    """Return the figures of *values* that a mean can be made of.
+
+    A tiny baseline can make a difference infinite, or so large that its square is.
+    """
+    return [value for value in values if value is not None and abs(value) < 1e150]
 
 
 def spread(values: Sequence[float]) -> dict[str, float | int | None]:

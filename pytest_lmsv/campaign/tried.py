@@ -10,9 +10,14 @@ from pytest_lmsv.mutation.coverage import Coverage, coverage
 from pytest_lmsv.records import IterationRecord
 
 
-def tried(campaign: Campaign, model: str, records: Iterable[IterationRecord]) -> Coverage:
-    """Return what the finished iterations of *model* among *records* cover of its space."""
+def tried(campaign: Campaign, model: str, records: Iterable[IterationRecord]) -> Coverage | None:
+    """Return what the finished iterations of *model* among *records* cover of its space.
+
+    None for a model that only a stored campaign knows: its space is gone.
+    """
     settings, spec = campaign.settings, campaign.models[model]
+    if settings.device not in spec.spaces:
+        return None
     return coverage(
         spec.space(settings.device),
         [

@@ -36,6 +36,9 @@ class Channel(Protocol):
     def close(self) -> None:
         """Close its stdin, which ends it."""
 
+    def errors(self) -> str:
+        """What it wrote to stderr, after its end."""
+
 
 class HereChannel:
     """A process on this machine."""
@@ -81,6 +84,10 @@ class HereChannel:
             self._process.wait()
         self._process.stdout.close()
 
+    def errors(self) -> str:
+        """Nothing: its stderr is this process's."""
+        return ""
+
 
 class Agent:
     """One machine's agent. Thread-safe; every question raises EnvironmentProblem."""
@@ -90,7 +97,18 @@ class Agent:
         self._channel = channel
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self.facts = self.ask("hello", sources=[source(guard), source(agent_machine)])
+        self._ended = False
+        try:
+            self.facts = self.ask("hello", sources=[source(guard), source(agent_machine)])
+        except EnvironmentProblem:
+            said = channel.errors().strip().splitlines() if self._ended else []
+            if not said:
+                raise
+            raise EnvironmentProblem(
+                f"{name}: no agent started there: {said[-1]}; python3 (3.6 or newer) must be in "
+                "PATH of a login over ssh",
+                "file_missing",
+            ) from None
         """What its machine said of itself (agent.hello)."""
         threading.Thread(target=self._keep_alive, daemon=True, name=f"lmsv-{name}").start()
 
@@ -118,9 +136,17 @@ class Agent:
                 self._closed.set()
                 raise self._gone(error.strerror or str(error)) from None
         if not said:
+            self._ended = True
             self._closed.set()
             raise self._gone("its agent ended")
-        found: dict[str, Any] = json.loads(said)
+        try:
+            found: dict[str, Any] = json.loads(said)
+        except ValueError:
+            self._closed.set()
+            raise EnvironmentProblem(
+                f"{self.name}: unexpected output {said[:80]!r}; does a start-up file of the shell "
+                "there (~/.bashrc) print something? It must not, without a terminal"
+            ) from None
         if "problem" in found:
             category = CATEGORIES.get(found.get("errno") or 0)
             raise EnvironmentProblem(f"{self.name}: {found['problem']}", category)

@@ -170,7 +170,7 @@ class Team:
                 "file_missing",
             )
         work = root / "output" / self._folder / node.name
-        agent.ask("make", folder=str(work), new=True)
+        agent.ask("make", folder=str(work))  # it may be back after it was lost
         machine = Machine(node, agent, Files(connection))
         return Member(node, paths, machine, connection, work, node.address, None)
 

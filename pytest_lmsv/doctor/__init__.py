@@ -18,6 +18,8 @@ __all__ = ["Row", "Site", "checks", "demand", "main", "of_settings"]
 def checks(site: Site, *, other_machines: bool = True) -> list[Row]:
     """All rows for *site*. Nothing is changed or started, but npu-smi, conda and ssh are asked."""
     rows: list[Row] = []
+    if site.controller and site.nodes is not None:  # nothing runs here
+        return [*machine.disk(site), *(nodes.checks(site) if other_machines else ())]
     if site.device == "npu":
         rows += packages.checks(site)
         for part in (
@@ -32,7 +34,7 @@ def checks(site: Site, *, other_machines: bool = True) -> list[Row]:
     for look in (machine.disk, machine.shared_memory, machine.ports):
         rows += look(site)
     if other_machines:
-        rows += nodes.checks(site)
+        rows += nodes.checks(site, tuple(rows))
     return rows
 
 
@@ -61,6 +63,9 @@ def main(argv: Sequence[str]) -> int:
     for name in ("pta-env", "msa-env", "mindspeed-mm-path", "dataset-root", "load-path", "output"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--save-weights", choices=("never", "abnormal", "always"))
+    parser.add_argument(
+        "--controller", action="store_true", help="this machine only steers (--lmsv-controller)"
+    )
     parser.add_argument("--this-machine", action="store_true", help="leave the other machines out")
     options = parser.parse_args(argv)
     given = {**vars(options), "model": ",".join(options.model or ())}

@@ -38,9 +38,24 @@ class Site:
     master_port: int = 29505
     hccl_base_port: int = 61000
     nodes: MultiNode | None = None
+    controller: bool = False
+    """Whether this machine only steers."""
+    root: Path = field(default_factory=Path.cwd)
+    pta_path: Path | None = None
+    msa_path: Path | None = None
     ascend_root: Path = ascend.ASCEND
     proc: Path = Path("/proc")
     shm: Path = Path("/dev/shm")
+
+    @property
+    def roots(self) -> dict[str, Path | None]:
+        """The roots of this machine that have their like on the others."""
+        return {
+            "lmsv": self.root.absolute(),
+            "mindspeed_mm": self.mindspeed_mm,
+            "pta": self.pta_path,
+            "msa": self.msa_path,
+        }
 
 
 def of_settings(
@@ -61,6 +76,10 @@ def of_settings(
         iters=settings.iters,
         save_weights=getattr(settings, "save_weights", "never"),
         nodes=nodes if nodes is not None and nodes.enabled else None,
+        controller=settings.controller,
+        root=settings.root,
+        pta_path=settings.pta_path,
+        msa_path=settings.msa_path,
     )
 
 
@@ -111,6 +130,10 @@ def of_folder(folder: Path, given: Mapping[str, Any]) -> Site:
         save_weights=str(first("save_weights", "never")),
         master_port=nodes.master_port if nodes else 29505,
         nodes=nodes if nodes is not None and nodes.enabled else None,
+        controller=bool(given.get("controller")),
+        root=folder,
+        pta_path=path_of("pta_path"),
+        msa_path=path_of("msa_path"),
     )
 
 

@@ -15,8 +15,9 @@ from pytest_lmsv.judge.signature import Signature
 from pytest_lmsv.records import RunError
 
 _VARIABLE = re.compile(r"\s*(?:#|<path>|<shape>|<url>)\s*")
-_LEAST_LETTERS = 8
-"""A pattern with fewer letters of its own would match too much."""
+_LEAST_LETTERS, _OWN_LETTERS = 8, 30
+"""A message with fewer letters matches too much alone; with fewer than the second, as ``list index
+out of range``, other causes have it too, and the frame is named as well."""
 
 
 def entry(
@@ -80,14 +81,20 @@ def as_yaml(values: dict[str, Any]) -> str:
 
 def _patterns(signature: Signature) -> Iterable[str]:
     """Yield regular expressions from the parts of an error's *signature*, the best first."""
-    _, _, type_, message, code, detail, _ = signature.parts
+    _, _, type_, message, code, detail, frame = signature.parts
     named = code.partition(" ")[0]
     if named and detail:
         yield f"{named}.*?{_expression(detail)}"
-    if message and sum(map(str.isalpha, message)) >= _LEAST_LETTERS:
+    letters = sum(map(str.isalpha, message))
+    said = f"{re.escape(type_)}: {_expression(message)}"
+    if frame and letters < _OWN_LETTERS:
+        file, _, function = frame.rpartition(":")
+        yield f'(?s){said}.*{re.escape(file)}", line \\d+, in {re.escape(function)}'
+    if letters >= _LEAST_LETTERS:
         yield _expression(message)
-    yield f"{re.escape(type_)}: {_expression(message)}"
-    yield f"{re.escape(type_)}: "
+        yield said
+    if type_.startswith("SIG"):  # the end by a signal is all there is to say
+        yield f"{re.escape(type_)}: "
 
 
 def _expression(text: str) -> str:

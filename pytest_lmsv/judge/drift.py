@@ -232,7 +232,7 @@ def _output_checks(
     mine = [each for each in noise if each.name == sample.name]
     if sample.kind == "text":
         ties = [each.place for each in mine if each.place is not None]
-        place = sample.place
+        place = sample.place or (1 if sample.difference else None)
         surprise = place is not None and not any(tie <= place for tie in ties)
         yield Check(
             "tokens", place or 0, sample.name, None, None, math.inf if surprise else 0.0, 1.0

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_lmsv import data
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import RunError
 
@@ -163,17 +164,7 @@ def _release(version: str) -> tuple[int, ...] | None:
 
 
 def _read(path: Path) -> list[KnownBug]:
-    import yaml
-
-    try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        loaded: Any = yaml.load(path.read_bytes(), Loader=loader)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputProblem(f"{path}: known bugs can't be read ({reason}); name a file") from None
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise InputProblem(f"{path}: not YAML ({text}); correct the file") from None
+    loaded = data.read_yaml(path)
     entries = loaded or []
     if not isinstance(entries, list):
         raise InputProblem(f"{path}: expected a list of entries, found {type(entries).__name__}")

@@ -26,10 +26,10 @@ SHOWN = 3
 class Limits:
     """Relative differences that two sound stacks stay below, with a margin (docs/locate.md)."""
 
-    module: float = 1e-4
-    gradient: float = 1e-3
-    weights: float = 1e-4
-    loss: float = 1e-5
+    module: float = 1e-5
+    gradient: float = 1e-5
+    weights: float = 1e-5
+    loss: float = 2e-6
     share: float = 1e-3
     """A gradient counts as at least this share of the global norm."""
 
@@ -214,7 +214,7 @@ def _loss(ours: Step, other: Step, limits: Limits, common: Mapping[str, Any]) ->
         "loss",
         Difference("loss", ours.loss, other.loss, found),
         f"step {ours.step}: all module calls agree, the loss does not: the fault lies behind "
-        f"{last}, in the loss function, or in another rank",
+        f"{last}, in the loss function",
         common,
         right=(last,),
     )
@@ -251,7 +251,9 @@ def _gradient(
             f"step {ours.step}: all {common['compared']} module calls agree, {len(wrong)} of "
             f"{len(a)} gradients do not; first wrong one in backward order: {first}; "
             + (f"still right: {', '.join(right)}; " if right else "none before it is right; ")
-            + f"the fault lies in the backward of one of: {', '.join(reversed(between)) or first}"
+            + "the fault lies in the backward of "
+            + ("one of: " if right else "the loss or one of: ")
+            + (", ".join(reversed(between)) or first)
         )
     return _made(kind, first, wrong[first], text, common, right=right, then=tuple(later[:SHOWN]))
 

@@ -47,6 +47,7 @@ class Step:
     gradients: Mapping[str, float] = field(default_factory=dict)
     """Norm of each gradient, over all workers; in the order of registration."""
     loss: float | None = None
+    """Of this rank's own share of the batch."""
 
 
 @dataclass(frozen=True, slots=True)

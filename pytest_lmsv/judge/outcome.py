@@ -77,9 +77,11 @@ def _exit_error(reading: Reading, exit_status: int | None, reason: Reason) -> Ru
 
 
 def _unspoken(reading: Reading, type_: str, category: str, what: str) -> RunError:
-    """An error without text: its message is the last warning, else the last line."""
+    """An error without text: its message is *what* is known, and the last warning or line."""
     said = reading.last_warning or reading.last_line
-    return RunError(type=type_, message=said or what, category=category, line=said)
+    name = "last warning" if reading.last_warning else "last line"
+    message = f"{what}; {name}: {said}" if said else what
+    return RunError(type=type_, message=message, category=category, line=said)
 
 
 def _hang(reading: Reading, reason: Reason) -> RunError:

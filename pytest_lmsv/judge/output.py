@@ -63,9 +63,11 @@ def differences(
             found.append(_texts(name, ours, theirs, labels))
         elif isinstance(ours, Video) and isinstance(theirs, Video):
             found.append(_videos(name, ours, theirs, labels))
-        else:
-            reasons = [s.reason for s in (ours, theirs) if isinstance(s, Unreadable)]
-            found.append(SampleDifference(name, None, reason=(*reasons, "not of one kind")[0]))
+        elif isinstance(ours, Unreadable):
+            found.append(SampleDifference(name, None, reason=ours.reason))
+        else:  # the baseline made a sound sample, the compare side none
+            reason = theirs.reason if isinstance(theirs, Unreadable) else "not of one kind"
+            found.append(SampleDifference(name, None, math.inf, reason=f"{labels[1]}: {reason}"))
     return tuple(found)
 
 

@@ -17,7 +17,8 @@ from pathlib import PurePosixPath
 from pytest_lmsv.judge.findings import Finding
 from pytest_lmsv.records import IterationRecord, RunError
 
-_LONGEST = 300
+_READ, _LONGEST = 2000, 300
+"""Characters of a message that are looked at, and of its normal form that are kept."""
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), by)
     for pattern, by in (
@@ -90,6 +91,7 @@ def verdict_signature(model: str, dimension: str, keys: Iterable[str]) -> Signat
 
 def normalised(text: str) -> str:
     """Return *text* without numbers, addresses, paths, pids and shapes."""
+    text = text[:_READ]
     for pattern, by in _RULES:
         text = pattern.sub(by, text)
     return text.strip()[:_LONGEST]

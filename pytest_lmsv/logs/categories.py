@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_lmsv import data
 from pytest_lmsv.problems import InputProblem
 
 CATEGORIES = frozenset(
@@ -115,18 +116,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
 
 
 def _read(path: Path) -> dict[str, list[Pattern]]:
-    import yaml
-
-    try:
-        loaded: Any = yaml.load(path.read_bytes(), Loader=_loader())
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputProblem(f"{path}: patterns can't be read ({reason}); name a file") from None
-    except yaml.YAMLError as error:
-        text = " ".join(str(error).split())
-        raise InputProblem(
-            f"{path}: not YAML ({text}); see pytest_lmsv/logs/patterns.yaml"
-        ) from None
+    loaded = data.read_yaml(path)
     if not isinstance(loaded, dict):
         raise InputProblem(f"{path}: expected lists named {', '.join(_KEYS)}, found no mapping")
     unknown = sorted(set(map(str, loaded)) - set(_KEYS))
@@ -138,12 +128,6 @@ def _read(path: Path) -> dict[str, list[Pattern]]:
         ]
         for key in _KEYS
     }
-
-
-def _loader() -> Any:
-    import yaml
-
-    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _entry(path: Path, key: str, number: int, entry: Any) -> Pattern:

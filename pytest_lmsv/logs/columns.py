@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 import operator
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import overload
+from itertools import chain, islice
+from typing import Literal, overload
+
+_PIECE = 4096
 
 
 @dataclass(slots=True)
@@ -46,14 +50,28 @@ def column(values: Sequence[float], decimals: int | None) -> Column:
     return Column(array("d", values), None)
 
 
-def progression(steps: Sequence[int]) -> range | array[int]:
+def progression(steps: list[int]) -> range | array[int]:
     """*steps* as a range where they are evenly spaced and ascending."""
     stride = steps[1] - steps[0] if len(steps) > 1 else 1
     if stride > 0:
         even = range(steps[0], steps[0] + stride * len(steps), stride)
-        if even[-1] == steps[-1] and list(even) == list(steps):
+        if even[-1] == steps[-1] and list(even) == steps:
             return even
     return array("q", steps)
+
+
+def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
+    """A figure as JSON holds it (DESIGN 6.2)."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def json_pairs(pairs: Iterable[tuple[int, float]]) -> str:
+    """Pairs as JSON arrays with commas between."""
+    return json.dumps([[step, finite(value)] for step, value in pairs], allow_nan=False)[1:-1]
 
 
 def ascending(steps: Sequence[int]) -> bool:
@@ -78,6 +96,25 @@ class Pairs(Sequence[tuple[int, float]]):
     def __iter__(self) -> Iterator[tuple[int, float]]:
         for steps, values in self._pieces:
             yield from zip(steps, values, strict=True)
+
+    def texts(self) -> Iterator[str]:
+        """The pairs as JSON arrays with commas between, some thousand at a time.
+
+        A piece with a number that is not finite is left to `json_pairs`.
+        """
+        for steps, values in self._pieces:
+            decimals = values.decimals if isinstance(values, Column) else None
+            raw = values.values if isinstance(values, Column) else values
+            # Single precision prints its decimals as they were read.
+            number = "%r" if decimals is None else f"%.{decimals}f"
+            for start in range(0, len(steps), _PIECE):
+                numbers = raw[start : start + _PIECE]
+                rows = zip(steps[start : start + _PIECE], numbers, strict=True)
+                if decimals is None and not all(map(math.isfinite, numbers)):
+                    yield json_pairs(rows)
+                    continue
+                text = ", ".join([f"[%d, {number}]"] * len(numbers))
+                yield text % tuple(chain.from_iterable(rows))
 
     @overload
     def __getitem__(self, place: int) -> tuple[int, float]: ...
@@ -106,3 +143,35 @@ class Pairs(Sequence[tuple[int, float]]):
 
     def __repr__(self) -> str:
         return f"<{len(self)} steps>"
+
+
+class PairsBuilder:
+    """Makes `Pairs`: gathers single ones, takes long columns as they are."""
+
+    def __init__(self) -> None:
+        self._pieces: list[tuple[Sequence[int], Sequence[float] | Column]] = []
+        self._steps = array("q")
+        self._values = array("d")
+
+    def add(self, step: int, value: float) -> None:
+        self._steps.append(step)
+        self._values.append(value)
+
+    def extend(self, steps: Sequence[int], values: Column, start: int) -> None:
+        """*values* from *start* on, one for each of *steps*."""
+        whole = len(steps) == len(values)
+        if len(steps) < 64:
+            for place, step in enumerate(steps, start):
+                self.add(step, values[place])
+            return
+        self._flush()
+        self._pieces.append((steps, values if whole else values.cut(start, start + len(steps))))
+
+    def pairs(self) -> Pairs:
+        self._flush()
+        return Pairs(self._pieces)
+
+    def _flush(self) -> None:
+        if self._steps:
+            self._pieces.append((self._steps, self._values))
+            self._steps, self._values = array("q"), array("d")

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TextIO
 
+from pytest_lmsv.logs.columns import Pairs, finite, json_pairs
 from pytest_lmsv.logs.reading import Reading, read
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind, RunError
@@ -29,6 +30,9 @@ Shows what the log analysis reads in the log files of one run (a folder: the *.l
   --patterns FILE            own error patterns (as pytest_lmsv/logs/patterns.yaml)
   --json                     print one JSON object
 """
+
+
+_CURVES = {"losses": "", "grad_norms": "", "step_time_ms": " ms"}
 
 
 class _Options:
@@ -111,14 +115,14 @@ def main(argv: Sequence[str]) -> int:
         print(problem, file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps(result, ensure_ascii=False, allow_nan=False))
+        write_json(result, sys.stdout)
     else:
         print(as_text(result))
     return 0
 
 
 def parse(options: _Options) -> dict[str, Any]:
-    """The object that ``--json`` prints."""
+    """The object that ``--json`` prints; its curves are pairs that may be made as they are read."""
     status = options.exit_status
     reading = read(
         options.logs,
@@ -134,9 +138,9 @@ def parse(options: _Options) -> dict[str, Any]:
         error = replace(error, known_bug=_known_bug(error, options.stack))
     metrics = reading.metrics
     return {
-        "losses": _curve(metrics.losses),
-        "grad_norms": _curve(metrics.grad_norms),
-        "step_time_ms": _curve(metrics.step_time_ms),
+        "losses": metrics.losses,
+        "grad_norms": metrics.grad_norms,
+        "step_time_ms": metrics.step_time_ms,
         "memory_mb": metrics.memory_mb,
         "outcome": outcome,
         "complete": reading.complete,
@@ -179,26 +183,32 @@ def _known_bug(error: RunError, stack: str | None) -> str | None:
     return found.id if found else None
 
 
-def _curve(curve: Sequence[tuple[int, float]]) -> list[list[Any]]:
-    return [[step, finite(value)] for step, value in curve]
-
-
-def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
-    """A figure as JSON holds it (DESIGN 6.2)."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
+def write_json(result: dict[str, Any], stream: TextIO) -> None:
+    """One line of JSON. Curves go out piece by piece: a log may hold millions of steps."""
+    between = "{"
+    for key, value in result.items():
+        stream.write(f"{between}{json.dumps(key)}: ")
+        between = ", "
+        if key not in _CURVES:
+            stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False))
+            continue
+        comma = "["
+        for text in value.texts() if isinstance(value, Pairs) else [json_pairs(value)]:
+            stream.write(comma + text)
+            comma = ", "
+        stream.write("[]" if comma == "[" else "]")
+    stream.write("}\n")
 
 
 def as_text(result: dict[str, Any]) -> str:
     """The same for a person."""
     lines = []
-    for key, unit in (("losses", ""), ("grad_norms", ""), ("step_time_ms", " ms")):
+    for key, unit in _CURVES.items():
         curve = result[key]
-        shown = ", ".join(f"{step}: {value:.9g}" if isinstance(value, float) else f"{step}: {value}"
-                          for step, value in curve[-10:])  # fmt: skip
+        shown = ", ".join(
+            f"{step}: {value:.9g}" if math.isfinite(value) else f"{step}: {finite(value)}"
+            for step, value in curve[-10:]
+        )
         more = f" (last 10 of {len(curve)})" if len(curve) > 10 else ""
         lines.append(f"{key:13} {shown + unit if curve else '-'}{more}")
     memory = result["memory_mb"]

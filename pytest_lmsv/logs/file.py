@@ -26,6 +26,7 @@ from pytest_lmsv.logs.runs import Run
 from pytest_lmsv.logs.text import NEEDLES, Lines, RawLine, searcher
 from pytest_lmsv.logs.wrapped import PARTIAL, Found, Wrapped, split_whole
 
+_FEW = 8
 _COMMAND = re.compile(r"\+* ?(?:\S{0,200}/)?(?:torchrun|msrun) -")
 _WORKER = "Start worker process with rank id:"
 _PERHAPS_STARTS = ("using world size:", " Arguments ------", "time to initialize megatron")
@@ -223,6 +224,11 @@ class Reader:
         rank = batch.look.rank if batch.look.prefixed else self._section
         if self._wrapped:
             self._take(self._wrapped.close(rank))
+        if len(batch) < _FEW:
+            for record in batch.records():
+                self._order += 1
+                self._record(record, rank)
+            return
         run = self._runs[-1]
         found = run.steps_of(rank)
         steps = batch.steps()

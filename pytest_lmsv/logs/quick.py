@@ -19,6 +19,7 @@ from pytest_lmsv.logs.steps import FIGURES
 
 _MOST_LOOKS = 4
 _LONGEST = 2048
+_MANY = 32
 _NUMBER = re.compile(
     r" {0,20}[0-9]{1,12}(?:\.(?P<decimals>[0-9]{1,12}))?(?P<exponent>E[-+][0-9]{2})?"
     r"(?P<after> {0,4})"
@@ -116,12 +117,13 @@ class Quick:
                 continue
             if place:
                 self._looks.insert(0, self._looks.pop(place))
-            self._wait = self._rest = 0
             batch = Batch(look, [b"", *found.groups()])
             end = found.end()
             if (found := look.pattern.match(block, end)) is not None:
                 batch.parts += [b"", *found.groups()]
                 end = _read_on(block, found.end(), batch)
+                if len(batch) >= _MANY:
+                    self._wait = self._rest = 0
             return batch, end
         return None, start
 

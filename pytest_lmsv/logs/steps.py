@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from pytest_lmsv.logs.columns import Column, Pairs, column, progression
+from pytest_lmsv.logs.columns import Column, Pairs, PairsBuilder, column, progression
 from pytest_lmsv.logs.metrics import StepRecord
 
 FIGURES = ("loss", "grad_norm", "time_ms")
@@ -36,7 +36,7 @@ class _Chunk:
     def takes(self, other: _Chunk) -> bool:
         """Add what comes right after it, if it is of the same kind."""
         last = self.steps[-1]
-        if len(self.steps) > _LARGE or self.like != other.like:
+        if len(self.steps) > _LARGE or len(other.steps) > _LARGE // 8 or self.like != other.like:
             return False
         mine = {name: found.decimals for name, found in self.columns.items()}
         if mine != {name: found.decimals for name, found in other.columns.items()}:
@@ -156,6 +156,8 @@ class Steps:
         pieces = [steps for steps, _ in self._pieces()]
         if len(pieces) == 1:
             return pieces[0]
+        if pieces and pieces[-1][-1] - pieces[0][0] == sum(map(len, pieces)) - 1:
+            return range(pieces[0][0], pieces[-1][-1] + 1)  # ascending, and none is missing
         found = array("q")
         for piece in pieces:
             found.extend(piece)
@@ -163,25 +165,17 @@ class Steps:
 
     def curve(self, name: str) -> Pairs:
         """Step and figure *name* of the records that have it."""
-        segments: list[tuple[Sequence[int], Sequence[float] | Column]] = []
+        found = PairsBuilder()
         for steps, piece in self._pieces():
-            if isinstance(piece, _Chunk):
-                found = piece.columns.get(name)
-                if found is None:
-                    continue
-                if len(found) != len(steps):
-                    start = _place(piece.steps, steps[0])
-                    found = found.cut(start, start + len(steps))
-                segments.append((steps, found))
-            else:
-                pairs = [(one.step, getattr(one, name)) for one in piece]
-                pairs = [pair for pair in pairs if pair[1] is not None]
-                if pairs:
-                    segments.append(
-                        (array("q", [step for step, _ in pairs]),
-                         array("d", [value for _, value in pairs]))
-                    )  # fmt: skip
-        return Pairs(segments)
+            if not isinstance(piece, _Chunk):
+                for one in piece:
+                    value = getattr(one, name)
+                    if value is not None:
+                        found.add(one.step, value)
+            elif (values := piece.columns.get(name)) is not None:
+                start = 0 if len(values) == len(steps) else _place(piece.steps, steps[0])
+                found.extend(steps, values, start)
+        return found.pairs()
 
     def nan_losses(self) -> Iterator[int]:
         """The steps whose loss is missing because it was NaN."""

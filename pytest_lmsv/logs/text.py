@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, Protocol, TypeVar
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 LONGEST = 1 << 16
 """A longer line is read in pieces of this size, so that no input can make a line expensive."""
 
@@ -90,7 +90,7 @@ class Records(Protocol):
 R = TypeVar("R", bound=Records)
 Quick = Callable[[bytes, int], tuple[R | None, int]]
 """The records in the lines of a block from a place on, and where they end."""
-_MOST_PARTS = 1 << 15
+_MOST_PARTS = 1 << 13
 
 
 class Lines(Generic[R]):

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pytest_lmsv.campaign import judging
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place, iteration_folder
@@ -26,10 +27,14 @@ from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import IterationRecord, RunError
 from pytest_lmsv.report.markdown import since
 from pytest_lmsv.report.marks import fenced, inline, places, table
+from pytest_lmsv.settings import repeated
+from pytest_lmsv.wording import counted
 
 FOLDER = "detected_bugs"
 BEFORE, AFTER, LONGEST = 15, 8, 400
 """Lines of a log around the root error, and how much of each is shown."""
+ENVIRONMENTS = '"${XDG_CACHE_HOME:-$HOME/.cache}"/pytest-lmsv/envs'
+"""Where the environments of the cpu stacks are made, as a shell says it."""
 OURS = re.compile(r"bug_report_.+_[0-9a-f]{10}\.md")
 
 
@@ -79,12 +84,13 @@ def page(
     record, finding = bug.smallest
     known = next((k for k in expected if all(covers(k, f) for _, f in bug.seen)), None)
     folder = iteration_folder(campaign.folder, record.model, record.iteration)
+    repeat = ["lmsv", "repro", str(folder / "mutation.json"), *repeated(campaign.settings)]
     lines = [f"# {inline(title(campaign, bug))}", ""]
     if known is not None:
         lines += [f"Known bug {inline(known.id)}: {inline(known.title)}.", ""]
     lines += [
-        f"Seen in {len(bug.iterations)} iterations ({places(bug.iterations)}) of campaign "
-        f"{inline(campaign.folder.name)}. Signature {bug.signature.id}, made of: "
+        f"Seen in {counted(len(bug.iterations), 'iteration')} ({places(bug.iterations)}) of "
+        f"campaign {inline(campaign.folder.name)}. Signature {bug.signature.id}, made of: "
         f"{inline(', '.join(filter(None, bug.signature.parts)))}.",
         "",
         "## Stacks and environment",
@@ -112,7 +118,7 @@ def page(
         "",
         "With pytest:",
         "",
-        *fenced([f"lmsv repro {shlex.quote(str(folder / 'mutation.json'))}"], "sh"),
+        *fenced([shlex.join(repeat)], "sh"),
         "",
         "## Entry of known_bugs.yaml",
         "",
@@ -162,7 +168,7 @@ RULES = {
 
 
 def _expected(campaign: Campaign, finding: Finding) -> Iterator[str]:
-    limits, (baseline, compare) = campaign.tolerances, campaign.labels
+    limits, (baseline, compare) = judging.tolerances(campaign.settings), campaign.labels
     rule = RULES.get(finding.name, "the verdict {name} is OK").format(
         loss=limits.loss, memory=limits.memory, time=limits.time, output=limits.output,
         psnr=limits.psnr, baseline=baseline, compare=compare, name=finding.name,
@@ -263,8 +269,11 @@ def _launch(campaign: Campaign, record: IterationRecord, side: Side, place: Plac
         "MINDSPEED_MM_PATH": settings.mindspeed_mm_path,
     }
     if settings.device == "cpu":
-        yield f"# LMSV_ENV: the environment folder of {side.label} (lmsv setup cpu names it)"
-        values["LMSV_ENV"] = environment
+        folder = shlex.quote(str(settings.env_dir)) if settings.env_dir else ENVIRONMENTS
+        made = f"$(ls -d {folder}/{side.stack}-*/ | tail -1)"
+        yield f"export LMSV_ENV={shlex.quote(environment) if environment else made}"
+        if spec.datasets and settings.dataset_root is None:
+            values["DATASET_ROOT"] = campaign.folder / "datasets"
     else:
         values[f"{side.stack.upper()}_NAME"] = environment
     for name, value in values.items():

@@ -129,7 +129,8 @@ def links(place: Place, sides: Iterable[Side], page: Path) -> Iterator[str]:
     found += [
         ("documents", place.inputs / "mutation_config.json"),
     ]
-    found += [(path.name, path) for path in sorted((place.folder / "samples").glob("*/*"))]
+    samples = sorted((place.folder / "samples").glob("*/*"))
+    found += [(f"{path.parent.name}/{path.name}", path) for path in samples]
     found += [("report", place.folder / "report.md"), ("folder", place.folder)]
     for name, path in found:
         if path.exists():

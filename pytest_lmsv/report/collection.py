@@ -73,7 +73,12 @@ def explain_unexpected_pass(item: pytest.Item, report: pytest.TestReport) -> Non
 
 def add_packaged_test(config: pytest.Config) -> None:
     """Run the packaged test where the project has none of its own and no path is named."""
-    if (config.rootpath / "test_models").exists():
+    own = config.rootpath / "test_models"
+    analyzes = session.settings_of(config).analyze is not None
+    if analyzes and config.args_source is pytest.Config.ArgsSource.INVOCATION_DIR:
+        # Wherever it is called: only the stored iterations, none of the folder's other tests.
+        config.args[:] = [str(own)] if own.exists() else []
+    if own.exists():
         return
     packaged = str(data.test_models() / "test_alignment.py")
     named = config.args_source is pytest.Config.ArgsSource.ARGS

@@ -53,6 +53,9 @@ def _lines(
         if applies(verdict) and not told:
             yield _cut(said)
     yield from _first_difference(record, limit)
+    if record.drift is not None and record.drift.gradient:
+        where = f", in step {record.drift.gradient_step}" if record.drift.gradient_step else ""
+        yield _cut(f"first wrong gradient in backward order: {record.drift.gradient}{where}")
     runs = tuple(zip(sides(record), labels, strict=True))
     for run, label in runs:
         error = run.error or run.teardown_error if run is not None else None

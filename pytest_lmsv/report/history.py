@@ -136,7 +136,7 @@ def read(folders: Iterable[Path]) -> tuple[list[Point], list[str]]:
 
 def looks_like_one(folder: Path) -> bool:
     """Return whether *folder* is, or was meant to be, a campaign's."""
-    return folder.name[:8].isdigit() or (folder / "campaign.json").exists()
+    return (folder / "campaign.json").exists() or (folder / "iters").is_dir()
 
 
 def _points(campaign: Path) -> Iterator[Point]:

@@ -163,7 +163,7 @@ def column_style(columns: Sequence[str], used: Container[str], foreign: bool) ->
         f".col-{name},th[data-column-type={name}]{{display:none!important}}" for name in hidden
     ]
     labels = [f'.col-lmsv_{name}::before{{content:"{name} "}}' for name in columns]
-    return f"{''.join(rules)}@media(max-width:1100px){{{''.join(labels)}}}"
+    return f"{''.join(rules)}@media(max-width:1250px){{{''.join(labels)}}}"
 
 
 def has_row(report: pytest.TestReport) -> bool:
@@ -182,9 +182,11 @@ def outcome_of(report: pytest.TestReport) -> str:
 
 def remains(report: pytest.TestReport, record: IterationRecord) -> str:
     """Return what pytest itself says and our details do not: markup, escaped."""
-    said = report.longreprtext
+    # With xdist the text of a passed test is not empty: it names its worker.
+    said = report.longreprtext if report.longrepr is not None else ""
     # A finding and why nothing could be tested are in the details.
-    if "\nrepeat: pytest" in said or said.strip() == record.reason.strip():
+    untested = bool(record.reason) and said.strip().endswith(record.reason.strip())
+    if "\nrepeat: pytest" in said or untested:
         said = ""
     sections: Sequence[tuple[str, str]] = report.sections
     parts = [f"\n\n{said}"] if said else []

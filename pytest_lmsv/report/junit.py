@@ -10,10 +10,12 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.summary import Summary
+from pytest_lmsv.files import write_whole
 from pytest_lmsv.judge.covering import covers
 from pytest_lmsv.judge.findings import Finding, applies, in_gate, long_text
 from pytest_lmsv.judge.known_bugs import KnownBug
@@ -64,6 +66,28 @@ def as_xml(cases: Sequence[Case], timestamp: str) -> str:
             told.text = message
     ET.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def drop_nameless(path: Path) -> None:
+    """Take the testcase without a name out of pytest's JUnit file *path*.
+
+    An interrupted test leaves one, which no reader can place.
+    """
+    try:
+        tree = ET.parse(path)
+    except (OSError, ET.ParseError):
+        return
+    found = [
+        (suite, case)
+        for suite in tree.getroot().iter("testsuite")
+        for case in suite.findall("testcase")
+        if not case.get("name")
+    ]
+    for suite, case in found:
+        suite.remove(case)
+    if found:
+        text = ET.tostring(tree.getroot(), encoding="unicode")
+        write_whole(path, f'<?xml version="1.0" encoding="utf-8"?>{text}')
 
 
 def allowed(text: str) -> str:

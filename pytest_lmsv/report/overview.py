@@ -138,7 +138,8 @@ def _facts(session: Session, records: Sequence[IterationRecord]) -> Iterator[tup
             if changes:
                 yield f"Only on {stack.upper()}, {spec.name}", json.dumps(changes, default=dict)
     yield "Folder", str(campaign.folder)
-    yield "Command", str(session.stored.get("command", ""))
+    if session.stored.get("command"):
+        yield "Command", str(session.stored["command"])
 
 
 def _versions(found: Any) -> str:

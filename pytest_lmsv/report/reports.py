@@ -20,8 +20,7 @@ from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.summary import Summary
 from pytest_lmsv.files import write_whole
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.report import bugs, github, markdown
-from pytest_lmsv.report.junit import verdict_xml
+from pytest_lmsv.report import bugs, github, junit, markdown
 
 SHARE = 20
 """Writing takes no more than one part in so many of a session's time."""
@@ -53,6 +52,12 @@ class Reports:
             self._attempt(self.summary.write)
             after = time.monotonic()
             self._next = after + SHARE * (after - now)
+
+    @pytest.hookimpl(trylast=True)  # after pytest wrote its file
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        path = getattr(session.config.option, "xmlpath", None)
+        if path:
+            self._attempt(lambda: junit.drop_nameless(Path(path).expanduser().absolute()))
 
     def finish(self) -> None:
         """Write everything there is; a problem with one file costs only that file."""
@@ -86,7 +91,12 @@ class Reports:
     def _write_page(self) -> None:
         summary = self.summary
         text = markdown.page(
-            self.campaign, summary.records, summary.classes, self.missing, self.bugs
+            self.campaign,
+            summary.records,
+            summary.classes,
+            self.missing,
+            self.bugs,
+            summary.expected,
         )
         write_whole(self.campaign.folder / "analysis" / "summary.md", text)
         named = os.environ.get("GITHUB_STEP_SUMMARY")
@@ -97,7 +107,7 @@ class Reports:
         path = self.campaign.settings.verdict_xml
         if path is not None:
             now = datetime.now().isoformat(timespec="seconds")
-            write_whole(path, verdict_xml(self.summary, self.missing, now))
+            write_whole(path, junit.verdict_xml(self.summary, self.missing, now))
 
     def _attempt(self, write: Callable[[], None]) -> None:
         try:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests_selftest.cluster import hosts as machines
+from tests_selftest.cluster.faults import FaultTable
 from tests_selftest.cluster.hosts import Hosts
 
 
@@ -31,3 +32,17 @@ def hosts(can_have_hosts: None, tmp_path: Path) -> Iterator[Hosts]:
     """Two hosts that don't see the test's own folder; this process is the master beside them."""
     with machines.hosts(tmp_path, hidden=[tmp_path]) as found:
         yield found
+
+
+@pytest.fixture
+def fault_table(request: pytest.FixtureRequest) -> FaultTable:
+    """Takes the measured rows of faults, and shows them."""
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    capture = request.config.pluginmanager.get_plugin("capturemanager")
+
+    def say(line: str) -> None:
+        if reporter is not None and capture is not None:
+            with capture.global_and_fixture_disabled():
+                reporter.write_line(f"\n{line}")
+
+    return FaultTable(say)

@@ -139,12 +139,12 @@ class Host:
     def set_clock(self, seconds: int) -> None:
         """Shift the clock for all that is started over SSH from now on, by libfaketime.
 
-        It is seen in the time of day and in what programs there say of files' times; what the
-        kernel does (timers, the files' times as they are seen from outside) is not shifted.
+        Programs there see another time of day. What the kernel keeps (timers, the times that it
+        gives to files) is not shifted: that part of a wrong clock is not shown.
         """
         library = faketime()
         assert library is not None, "install faketime"
-        words = f"export LD_PRELOAD={library} FAKETIME={seconds:+d}s FAKETIME_DONT_FAKE_MONOTONIC=1"
+        words = f"export LD_PRELOAD={library} FAKETIME={seconds:+d}s"
         self.outside("/root/.bashrc").write_text(f"{words}\n")  # sshd itself can't live with it
 
 

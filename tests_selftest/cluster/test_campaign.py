@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
 from tests_selftest.cluster import hosts as machines
 from tests_selftest.cluster.conftest import unavailable
 from tests_selftest.cluster.hosts import Host, Hosts
-from tests_selftest.cluster.toys import toy
+from tests_selftest.cluster.toys import Toy, toy
 from tests_selftest.launch.awkward import until
 
 
@@ -83,6 +84,8 @@ def test_the_host_that_failed_first_is_the_cause(hosts: Hosts, tmp_path: Path) -
     assert run["error"]["node"] == hosts[1].address
     assert [node["is_cause"] for node in run["per_node"]] == [False, True]
     assert f"on {hosts[1].address}" in done.stdout
+    report = (project.iteration / "report.md").read_text()
+    assert f"- msa, rank 1, {hosts[1].address}: exit 1, failed first" in report
     assert left(hosts) == []
 
 
@@ -96,6 +99,17 @@ def test_a_host_that_fails_while_another_stays_ends_the_run(hosts: Hosts, tmp_pa
     assert left(hosts) == []
 
 
+def test_a_host_that_failed_is_not_outvoted_by_one_that_did_all(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    project = toy(tmp_path / "project", hosts, {"msa0": "raise"})
+    assert project.run().returncode == 1
+    run = project.record()["compare_run"]
+    assert len(run["metrics"]["losses"]) == 2
+    assert (run["outcome"], run["error"]["message"]) == ("error", "planted on this machine")
+    assert run["error"]["node"] == hosts[0].address
+
+
 def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path) -> None:
     project = toy(tmp_path / "project", hosts, {"msa0": "stay", "msa1": "stay"})
     with project.start() as process:
@@ -106,6 +120,7 @@ def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path)
         finally:
             process.kill()
     assert "could not be tested" in output
+    assert "the connection was lost" in output or "no answer" in output
     assert hosts[1].address in output
     assert process.returncode == 1
     assert until(lambda: not hosts[0].processes(), 10)
@@ -180,7 +195,11 @@ def test_weights_stay_on_the_hosts(hosts: Hosts, tmp_path: Path) -> None:
     for rank, host in enumerate(hosts):
         kept = list(host.outside(host.work).glob("output/*/*/toy/iter1/*/weights/*"))
         assert [path.name for path in kept] == [f"part_{rank}"] * 2
-    assert project.run("--lmsv-save-weights=never").returncode == 0
+    fetched = project.run("--lmsv-save-weights=always", "--lmsv-fetch-weights")
+    assert fetched.returncode == 0
+    names = [host.address for host in hosts]
+    places = [project.iteration / f"weights/msa/{n}/part_{k}" for k, n in enumerate(names)]
+    assert all(path.read_text() == "weights" for path in places)
 
 
 def test_killing_pytest_leaves_nothing(hosts: Hosts, tmp_path: Path) -> None:
@@ -191,3 +210,52 @@ def test_killing_pytest_leaves_nothing(hosts: Hosts, tmp_path: Path) -> None:
         began = time.monotonic()
         assert until(lambda: not any(host.processes() for host in hosts), 12)
         assert time.monotonic() - began < 12
+
+
+def on_npu(project: Toy, hosts: Hosts) -> Toy:
+    """The same on two machines with two NPUs each, of which a run takes both."""
+    model = project.folder / "models/toy"
+    shutil.copytree(model / "cpu", model / "npu")
+    text = (model / "model.yaml").read_text()
+    text = text.replace("{cpu: toy.py}", "{cpu: toy.py, npu: toy.py}")
+    (model / "model.yaml").write_text(
+        text.replace("  cpu: {dev", "  npu: {devices: 2, tp: 1, pp: 1, cp: 1}\n  cpu: {dev")
+    )
+    config = json.loads((project.folder / "nodes.yaml").read_text())
+    for entry, host in zip(config["MULTI_NODE"]["OTHER_NODES"], hosts, strict=True):
+        entry.update(PTA_NAME="mindspeed", MSA_NAME="msadapter", PTA_PATH=f"/ws{host.name}",
+                     MSA_PATH="/msws", MINDSPEED_MM_PATH=f"/mm{host.name}")  # fmt: skip
+        login = "export ASCEND_RT_VISIBLE_DEVICES=4,5\n"
+        host.outside("/root/.bashrc").write_text(login)
+    (project.folder / "nodes.yaml").write_text(json.dumps(config))
+    return project
+
+
+def test_npus_of_all_machines_are_held_by_one_campaign(hosts: Hosts, tmp_path: Path) -> None:
+    projects = [on_npu(toy(tmp_path / n, hosts, seconds=1.0), hosts) for n in ("a", "b")]
+    options = ("--lmsv-device=npu", "--lmsv-gate=accuracy", "-s")
+    processes = [project.start(*options) for project in projects]
+    outputs = []
+    for process in processes:
+        output, _ = process.communicate(timeout=180)
+        assert process.returncode == 0, output
+        outputs.append(output)
+    assert sum("waiting for NPUs of" in output for output in outputs) == 1
+    spans = []
+    for project in projects:
+        for rank, found in enumerate(environments(project.iteration, hosts[1])):
+            wanted = {
+                "ASCEND_RT_VISIBLE_DEVICES": "4,5",
+                "NPUS_PER_NODE": "2",
+                "HCCL_IF_BASE_PORT": "61064",
+                "PTA_NAME": "mindspeed",
+                "WORKSPACE_ROOT": f"/ws{hosts[rank].name}",
+                "MINDSPEED_MM_PATH": f"/mm{hosts[rank].name}",
+                "LOAD_PATH": "",
+            }
+            assert {name: found[name] for name in wanted} == wanted
+            assert "LMSV_ENV" not in found
+        times = [path.stat().st_mtime for path in project.iteration.rglob("rank_*.json")]
+        spans.append((min(times), max(times)))
+    spans.sort()
+    assert spans[0][1] <= spans[1][0]

@@ -70,14 +70,12 @@ def test_a_new_host_key_is_refused_by_a_strict_client(hosts: Hosts) -> None:
     assert until(lambda: "REMOTE HOST IDENTIFICATION" in ssh(hosts, hosts[0], "true").stderr)
 
 
-def test_a_shifted_clock_is_seen_by_programs_and_in_file_times(hosts: Hosts) -> None:
+def test_a_shifted_clock_is_seen_by_programs_on_that_host_only(hosts: Hosts) -> None:
     if machines.faketime() is None:
         unavailable("libfaketime is not installed: apt-get install faketime")
     here = int(subprocess.run(["date", "+%s"], capture_output=True, check=True).stdout)
     hosts[0].set_clock(3600)
-    hosts[0].run("touch", f"{hosts[0].work}/new")
-    for command in ("date +%s", f"stat -c %Y {hosts[0].work}/new"):
-        assert abs(int(ssh(hosts, hosts[0], command).stdout) - here - 3600) < 60
+    assert abs(int(ssh(hosts, hosts[0], "date +%s").stdout) - here - 3600) < 60
     assert abs(int(ssh(hosts, hosts[1], "date +%s").stdout) - here) < 60
 
 

@@ -45,6 +45,25 @@ def main() -> None:
     if behaviour == "stay":
         (RUN / "record" / "stays").touch()
         time.sleep(600)
+    if behaviour == "script":
+        os.chdir(str(RUN))
+        os.execvp("bash", ["bash", "-c", MODEL["script"]])
+    if behaviour == "serve":  # as rank 0 of torchrun: whoever holds the port makes it fail
+        import socket
+
+        server = socket.socket()
+        try:
+            server.bind((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
+        except OSError as error:
+            what = "The server socket has failed to listen on any local network address."
+            port = "port: " + os.environ["MASTER_PORT"]
+            sys.exit(f"torch.distributed.DistNetworkError: {what} {port}, code: -98, name: "
+                     f"EADDRINUSE, message: {error}")  # fmt: skip
+    if behaviour == "flood":
+        line = "x" * 999 + "\n"
+        for _ in range(MODEL["megabytes"]):
+            sys.stdout.write(line * 1049)
+        sys.stdout.flush()
     if behaviour == "hostile":
         (RUN / "record" / "rank_7.json").symlink_to("/etc/passwd")
         (RUN / "msrun_log" / "worker_9.log").symlink_to("/etc/passwd")

@@ -84,13 +84,17 @@ def toy(
     *,
     seconds: float = 0.0,
     work: list[str] | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> Toy:
-    """The project; *on*: behaviours (toy_node.py); *work*: LMSV_PATH of each host."""
+    """The project; *on*: behaviours (toy_node.py); *work*: LMSV_PATH of each host.
+
+    *more*: further keys of the model document, which behaviours read.
+    """
     model = folder / "models" / "toy"
     (model / "cpu").mkdir(parents=True)
     (model / "model.yaml").write_text(MODEL)
     (model / "space.yaml").write_text(SPACE)
-    document = {"width": 1, "idle": 9, "seconds": seconds, "on": dict(on or {})}
+    document = {"width": 1, "idle": 9, "seconds": seconds, "on": dict(on or {}), **(more or {})}
     for name, value in {"model": document, "data": {}, "args": {"lr": 9e-5}}.items():
         (model / "cpu" / f"{name}.json").write_text(json.dumps(value))
     scripts = folder / "scripts"

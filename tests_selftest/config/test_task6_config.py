@@ -202,6 +202,26 @@ def test_other_nodes_get_their_values_and_host_loses_its_user(tmp_path: Path) ->
     )
 
 
+def test_keys_beyond_task6_are_read_for_all_nodes_and_for_one(tmp_path: Path) -> None:
+    node = {**NODE, "SSH_KEY": "/k", "SSH_HOST_KEYS": "strict", "PATH_MAP": [["/d", "/e"]],
+            "GLOO_SOCKET_IFNAME": "ib0"}  # fmt: skip
+    block = {"ENABLED": True, "OTHER_NODES": [node], "SSH_HOST_KEYS": "accept-new", "NNODES": 2,
+             "PATH_MAP": {"/a": "/b"}, "SSH_KNOWN_HOSTS": "/kh", "SSH_CONFIG": "/c"}  # fmt: skip
+    path = tmp_path / "nodes.yaml"
+    path.write_text(json.dumps({"MULTI_NODE": block}), encoding="utf-8")
+    found = read(path)
+    assert found.warnings == ()
+    nodes = found.multi_node
+    assert nodes is not None
+    assert (nodes.ssh_host_keys, nodes.path_map, nodes.nnodes) == (
+        "accept-new", (("/a", "/b"),), 2,
+    )  # fmt: skip
+    assert (nodes.ssh_known_hosts, nodes.ssh_config) == ("/kh", "/c")
+    (one,) = nodes.other_nodes
+    assert (one.ssh_key, one.ssh_host_keys, one.path_map) == ("/k", "strict", (("/d", "/e"),))
+    assert one.gloo_socket_ifname == "ib0"
+
+
 def test_multi_node_of_the_task_wins_over_the_root_with_a_note(tmp_path: Path) -> None:
     task = {"MODEL_NAME": "qwenvl", "MULTI_NODE": {"ENABLED": True, "OTHER_NODES": [NODE]}}
     found = read(config(tmp_path, task, MULTI_NODE={"ENABLED": False}))
@@ -230,6 +250,18 @@ def test_multi_node_of_the_task_wins_over_the_root_with_a_note(tmp_path: Path) -
         (
             {"ENABLED": True, "OTHER_NODES": [{**NODE, "SSH_PORT": "ssh"}]},
             "SSH_PORT must be a whole number from 1 to 65535, found 'ssh'",
+        ),
+        (
+            {"ENABLED": True, "SSH_HOST_KEYS": "no", "OTHER_NODES": [NODE]},
+            r"SSH_HOST_KEYS must be strict or accept-new",
+        ),
+        (
+            {"ENABLED": True, "OTHER_NODES": [{**NODE, "PATH_MAP": {"a": "/b"}}]},
+            r"PATH_MAP must be pairs of absolute paths",
+        ),
+        (
+            {"ENABLED": True, "PATH_MAP": "x", "OTHER_NODES": [NODE]},
+            r"PATH_MAP must be pairs of absolute paths",
         ),
         (
             {"ENABLED": True, "OTHER_NODES": [{**NODE, "HOST": "-oProxyCommand=x"}]},

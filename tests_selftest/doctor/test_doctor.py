@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_lmsv import catalog, doctor, task6_config
-from pytest_lmsv.doctor.rows import Row, table
+from pytest_lmsv import catalog, doctor
+from pytest_lmsv.doctor.rows import Row
 from pytest_lmsv.doctor.site import Site, ini
 from pytest_lmsv.launch import ascend
 from pytest_lmsv.problems import EnvironmentProblem
@@ -291,36 +291,6 @@ def test_a_campaign_is_refused_for_a_fail_only(machine: Path) -> None:
     (machine / "bin/npu-smi").unlink()
     with pytest.raises(EnvironmentProblem, match="npu-smi: missing, or no answer"):
         doctor.demand(doctor.checks(site(machine)))
-
-
-def test_other_machines_are_asked_over_ssh(machine: Path, tmp_path: Path) -> None:
-    # What sshd does with the command: a shell of the other machine runs it.
-    ssh = '#!/bin/sh\nfor last; do :; done\nexec bash -c "$last"\n'
-    write(machine / "bin/ssh", ssh, program=True)
-    (machine / "bin/python3").symlink_to(sys.executable)
-    node = {
-        "HOST": "root@worker",
-        "LMSV_PATH": str(ROOT),
-        "PTA_NAME": "mindspeed",
-        "MSA_NAME": "nobody's",
-        "PTA_PATH": str(machine / "ws"),
-        "MSA_PATH": str(machine / "ws"),
-    }
-    block = {"ENABLED": True, "OTHER_NODES": [node]}
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({"tasks": {"6": {"MULTI_NODE": block}}}), encoding="utf-8")
-    nodes = task6_config.read(path).multi_node
-    found = [row for row in doctor.checks(site(machine, nodes=nodes)) if row.node]
-    assert {row.node for row in found} == {"worker"}
-    by_check = {row.check: row for row in found}
-    assert by_check["ssh"].state == "OK"
-    assert by_check["pta environment"].state == "OK"
-    assert by_check["msa environment"].found == "no conda environment nobody's"
-    assert "worker: msa environment" in table(found)
-    write(machine / "bin/ssh", "#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n")
-    found = [row for row in doctor.checks(site(machine, nodes=nodes)) if row.node]
-    assert [(row.check, row.state) for row in found] == [("ssh", "FAIL")]
-    assert "Permission denied" in found[0].found
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

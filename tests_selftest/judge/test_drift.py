@@ -245,10 +245,16 @@ def test_a_tie_that_noise_alone_decides_is_no_difference() -> None:
     assert output_drift(made(ours, early), tie).result == "NG"
 
 
+def test_a_text_stored_without_the_place_of_its_difference_still_differs() -> None:
+    assert output_drift([SampleDifference("it", "text", 3.0)], []).result == "NG"
+    assert output_drift([SampleDifference("it", "text", 0.0)], []).result == "OK"
+
+
 def test_what_an_inference_did_not_make_or_can_not_be_read_is_never_ok() -> None:
     ours = Text((1,))
     assert output_drift(samples({"a": ours, "b": ours}, {"a": ours}), []).result == "NG"
-    broken = made(ours, Unreadable("no sample"))
+    assert output_drift(made(ours, Unreadable("no sample")), [], may_lack=True).result == "NG"
+    broken = made(Unreadable("no sample"), ours)
     assert output_drift(broken, []).result == "NG"
     assert output_drift(broken, [], may_lack=True).result == "N/A"
     assert output_drift((), []).result == "N/A"

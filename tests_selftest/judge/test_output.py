@@ -87,7 +87,7 @@ def test_the_worst_sample_decides() -> None:
     }
     theirs: dict[str, Sample] = {**ours, "3.npy": video(1.0, 3.0)}
     assert output(differences(ours, theirs), 0.01, 40.0).reason.startswith("3.npy: relative")
-    theirs["3.npy"] = Unreadable("no")
+    ours["3.npy"] = Unreadable("no")
     assert output(differences(ours, theirs), 0.01, 40.0).result == "N/A"
     theirs["1.json"] = Text((2,))  # wrong for sure goes before what can't be told
     assert output(differences(ours, theirs), 0.01, 40.0).result == "NG"
@@ -97,8 +97,7 @@ def test_the_worst_sample_decides() -> None:
     ("ours", "theirs"),
     [
         (Unreadable("cut"), video(1.0)),
-        (video(1.0), Unreadable("cut")),
-        (video(1.0), Text((1,))),
+        (Unreadable("cut"), Unreadable("cut")),
         (video(NAN, 1.0), video(1.0, 1.0)),
     ],
 )
@@ -106,6 +105,13 @@ def test_what_can_not_be_compared_is_never_ok(ours: Sample, theirs: Sample) -> N
     verdict = judged(ours, theirs)
     assert verdict.result == "N/A"
     assert verdict.reason
+
+
+@pytest.mark.parametrize("theirs", [Unreadable("cut"), Text((1,))])
+def test_a_sample_that_only_the_compare_side_spoiled_is_ng(theirs: Sample) -> None:
+    verdict = judged(video(1.0), theirs)
+    assert verdict.result == "NG"
+    assert "MSA: " in verdict.reason
 
 
 def test_a_video_with_a_number_that_is_none_is_not_finite() -> None:

@@ -1,8 +1,8 @@
 """Records many configurations in one process, without a launcher: what the limits are measured by.
 
 ``record.py LAUNCHERS FILE``: for each JSON line of FILE (``{"documents", "model", "folder",
-"steps", "seed"}``, and ``"scaled": {module: factor}`` for a fault planted here) the recording is
-written to ``folder/record``, and one line printed: ``{}`` or ``{"error"}``.
+"steps", "seed"}``, and ``"scaled": {module: factor}`` or ``"halved": [module]`` for a fault planted
+here) the recording is written to ``folder/record``, and one line printed: ``{}`` or ``{"error"}``.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ recording, weights, training, workers, configurations = (
 TRAINED = {"cogvideox": "CogVideoX", "internvl3": "InternVL3"}
 
 
-def plant(network: Any, scaled: dict[str, float]) -> None:
-    """Make each named module give *factor* times its result."""
+def plant(network: Any, scaled: dict[str, float], halved: list[str]) -> None:
+    """Make modules give *factor* times their result, or let half of the gradient through."""
 
     def hook(factor: float) -> Any:
         return lambda module, given, made: made * factor
 
+    def half(module: Any, given: Any, made: Any) -> Any:
+        return made * 0.5 + made.detach() * 0.5
+
     modules = dict(network.named_modules())
+    for name in halved:
+        modules[name].register_forward_hook(half)
     for name, factor in scaled.items():
         modules[name].register_forward_hook(hook(factor))
 
@@ -42,11 +47,11 @@ def run(line: dict[str, Any]) -> None:
     os.environ["LMSV_LOCATE"] = ",".join(map(str, line.get("record", [1])))
     configuration = configurations.Configuration(line["documents"])
     seed, steps, model = line["seed"], line["steps"], line["model"]
-    scaled = line.get("scaled", {})
+    planted = line.get("scaled", {}), line.get("halved", [])
     module = import_module(f"cpu.{model}")
     if model in TRAINED:
         made = getattr(module, TRAINED[model])(configuration, seed)
-        plant(made.network, scaled)
+        plant(made.network, *planted)
         training.train(
             configuration,
             made.network,
@@ -63,7 +68,7 @@ def run(line: dict[str, Any]) -> None:
     asked = module.QwenVL(configuration, steps) if model == "qwenvl" else None
     network = asked.network if asked else module.OpenSora(configuration, seed, steps)
     weights.fill(network, seed)
-    plant(network, scaled)
+    plant(network, *planted)
     with recording.whole(network, 0):
         asked.answer() if asked else network.generate(0, lambda step: None)
 

@@ -137,7 +137,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         (["--steps", "0", GOOD], "--steps: expected 1 or more"),
         (["--exit-status", "x", GOOD], "--exit-status: expected a whole number"),
         (["--record", "/nowhere", GOOD], "--record: no folder"),
-        (["--patterns", "/nowhere.yaml", GOOD], "patterns can't be read"),
+        (["--patterns", "/nowhere.yaml", GOOD], "can't be read"),
         (["--colour", GOOD], "unknown option '--colour'"),
         (["--steps"], "--steps needs a value"),
     ],

@@ -137,7 +137,7 @@ def test_operations_and_models_do_not_mix(tmp_path: Path) -> None:
         (ENTRY + "  when: {weather: rain}\n", "knows only `adapter_fixes"),
         (ENTRY + ENTRY, "is used twice"),
         ("id: one\n", "expected a list"),
-        ("- [\n", "not YAML"),
+        ("- [\n", "broken YAML"),
     ],
 )
 def test_a_wrong_entry_is_told_with_file_key_and_remedy(

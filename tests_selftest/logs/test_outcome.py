@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,14 +73,16 @@ def test_the_first_row_that_fits_decides(
     assert (judged.teardown_error.category if judged.teardown_error else None) == teardown
 
 
-def test_the_message_of_an_unspoken_end_is_the_last_warning_else_the_last_line() -> None:
-    assert judge(WARNED, kind="training", exit_status=1).error is not None
+def test_the_message_of_an_unspoken_end_tells_its_status_and_the_last_warning_or_line() -> None:
     warned = judge(WARNED, kind="training", exit_status=1).error
     silent = judge(OPEN, kind="training", exit_status=1).error
     assert warned is not None
-    assert warned.message == "a warning"
+    assert (warned.message, warned.line) == ("exit status 1; last warning: a warning", "a warning")
     assert silent is not None
-    assert silent.message == "last words"
+    assert (silent.message, silent.line) == ("exit status 1; last line: last words", "last words")
+    mute = judge(replace(OPEN, last_line=""), kind="training", exit_status=-9).error
+    assert mute is not None
+    assert (mute.message, mute.line) == ("killed by SIGKILL", "")
 
 
 def test_an_inference_without_output_is_incomplete() -> None:

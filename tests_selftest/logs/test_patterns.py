@@ -104,7 +104,7 @@ def test_a_users_own_patterns_come_first(tmp_path: Path) -> None:
         (OWN.replace("reason", "because"), "unknown key 'because'"),
         (OWN.replace("benign:", "harmless:"), "unknown list 'harmless'"),
         ("- 1\n", "expected lists named"),
-        ("a: [\n", "not YAML"),
+        ("a: [\n", "broken YAML"),
     ],
 )
 def test_a_wrong_file_of_patterns_is_told(text: str, told: str, tmp_path: Path) -> None:

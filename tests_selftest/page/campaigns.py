@@ -71,7 +71,11 @@ def _store(campaign: Campaign, record: IterationRecord) -> None:
 
 
 def figures(
-    stack: Stack, losses: Iterable[float], memory: float, ms: float, error: RunError | None = None
+    stack: Stack,
+    losses: Iterable[float],
+    memory: float | None,
+    ms: float,
+    error: RunError | None = None,
 ) -> RunRecord:
     """A run with these figures, one loss for each step."""
     curve = tuple(enumerate(losses, start=1))

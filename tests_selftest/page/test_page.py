@@ -24,7 +24,7 @@ def test_nothing_is_wider_than_the_window(look: Look, width: int, screenshots: P
     look.tab.screenshot(path=screenshots / f"report-{width}-details.png", full_page=True)
     assert look.overflow() <= 0
     if width > 1000:
-        for narrower in (1101, 1000):
+        for narrower in (1251, 1000):
             look.tab.set_viewport_size({"width": narrower, "height": 900})
             assert look.overflow() <= 0, narrower
     assert look.problems == []
@@ -170,7 +170,7 @@ def test_nothing_that_was_written_by_others_runs(look: Look, page_file: Path) ->
 @wide
 def test_the_readme_shows_the_report(look: Look, screenshots: Path) -> None:
     """``LMSV_README_PICTURE=1`` writes the picture of the README anew."""
-    look.tab.set_viewport_size({"width": 1200, "height": 900})
+    look.tab.set_viewport_size({"width": 1270, "height": 840})
     look.tab.add_style_tag(content=".lmsv-overview section:last-child { display: none }")
     look.tab.get_by_role("button", name="Accuracy").click()
     look.tab.locator("#toy-iter3 .col-result").click()

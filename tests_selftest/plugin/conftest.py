@@ -35,6 +35,7 @@ TOY_RUN = Path(__file__).with_name("toy_run.py")
 LAUNCHER = """\
 #!/usr/bin/env bash
 set -euo pipefail
+mkdir -p "$LMSV_RUN_DIR"
 exec {python} {script} {stack}
 """
 SPACE = """\

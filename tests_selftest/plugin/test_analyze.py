@@ -72,7 +72,7 @@ def mixed(toy: Toy) -> None:
             {"when": {"width": 5}, "error_at": 2, "error": "<b>other & `more` | pipes"},
         ],
     )
-    result = toy.run("--junitxml=first.xml", "--lmsv-seed=41", iters=9)
+    result = toy.run("--junitxml=first.xml", "--lmsv-seed=3", iters=9)
     counts = result.parseoutcomes()
     assert {"failed", "xfailed", "xpassed", "errors"} <= counts.keys(), counts
 
@@ -142,6 +142,12 @@ def test_a_campaign_of_a_model_that_is_gone_can_be_read(toy: Toy, analyze: Analy
     analyze().assert_outcomes(passed=1)
 
 
+def test_no_other_test_of_the_folder_runs(toy: Toy, analyze: Analyze) -> None:
+    toy.run(iters=1)
+    toy.pytester.makepyfile(test_other="def test_other(): raise SystemExit")
+    analyze().assert_outcomes(passed=1)
+
+
 def test_two_workers_write_the_same(toy: Toy) -> None:
     toy.behave(msa=[{"when": {"width": 4}, "loss_factor": 1.2}])
     first = toy.run(iters=6).parseoutcomes()
@@ -161,6 +167,26 @@ def test_a_damaged_campaign_is_one_line(toy: Toy, text: str | None) -> None:
     assert result.ret == 4
     assert len([line for line in result.errlines if line.strip()]) == 1
     assert str(folder) in result.stderr.str()
+
+
+def test_a_damaged_iteration_costs_only_itself(toy: Toy, analyze: Analyze) -> None:
+    toy.run(iters=2)
+    (toy.campaign / "iters" / "toy" / "iter_1" / "record.json").write_text("{", encoding="utf-8")
+    result = analyze()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*iter_1/record.json: is damaged*"])
+    assert "Traceback" not in result.stdout.str()
+    assert "| 2 | OK" in (toy.campaign / "analysis" / "summary.md").read_text("utf-8")
+    toy.behave()
+    toy.run(f"--lmsv-resume={toy.campaign}", iters=2).assert_outcomes(passed=1, errors=1)
+
+
+@pytest.mark.parametrize("word", ["--lmsv-replay=x.json", "--lmsv-resume=y"])
+def test_what_would_run_something_is_refused(toy: Toy, analyze: Analyze, word: str) -> None:
+    toy.run(iters=1)
+    result = analyze(word)
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --lmsv-re*: an analysis runs nothing*"])
 
 
 def test_a_replayed_iteration_is_all_of_its_campaign(toy: Toy, analyze: Analyze) -> None:

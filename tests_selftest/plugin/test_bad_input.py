@@ -80,6 +80,22 @@ def test_a_mutation_of_other_documents_is_an_error_of_its_test(toy: Toy) -> None
     result.stderr.fnmatch_lines(["ERROR: *expected 12345, found *"])
 
 
+def test_a_replay_that_the_space_would_not_draw_runs_with_a_warning(toy: Toy) -> None:
+    toy.run(iters=1).assert_outcomes(passed=1)
+    stored = toy.campaign / "iters" / "toy" / "iter_1" / "mutation.json"
+    again = toy.pytester.runpytest_inprocess(f"--lmsv-replay={stored}", "--lmsv-steps=2")
+    again.stdout.no_fnmatch_line("*mutation space*")
+    mutation = json.loads(stored.read_text("utf-8"))
+    edit = mutation["edits"][0]
+    edit["to"] = 12345
+    other = toy.pytester.path / "other.json"
+    other.write_text(json.dumps(mutation), encoding="utf-8")
+    result = toy.pytester.runpytest_inprocess(f"--lmsv-replay={other}", "--lmsv-steps=2")
+    result.stdout.fnmatch_lines(
+        [f"lmsv: *other.json: {edit['path']}: 12345 is no value of the mutation space; it runs *"]
+    )
+
+
 def test_a_replay_of_no_file_or_no_mutation_is_refused(toy: Toy) -> None:
     missing = toy.pytester.runpytest_inprocess("--lmsv-replay=nowhere.json")
     refused(toy, missing, "nowhere.json")

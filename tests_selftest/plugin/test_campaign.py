@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -234,6 +235,17 @@ def test_resume_alone_goes_on_with_the_campaigns_own_settings(toy: Toy) -> None:
     again = toy.pytester.runpytest_inprocess(f"--lmsv-resume={campaign}", "-p", "no:cacheprovider")
     again.assert_outcomes(passed=3)
     assert toy.stored("iters/toy/iter_2/mutation.json")["edits"] == wanted
+
+
+def test_a_campaign_that_another_session_runs_is_not_resumed(toy: Toy) -> None:
+    toy.run(iters=1).assert_outcomes(passed=1)
+    campaign = toy.campaign
+    with (campaign / "live" / "session.lock").open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        result = toy.run(f"--lmsv-resume={campaign}", iters=1)
+        assert result.ret == 4
+        result.stderr.fnmatch_lines(["ERROR: *another session is running this campaign; wait*"])
+    toy.run(f"--lmsv-resume={campaign}", iters=1).assert_outcomes(passed=1)
 
 
 def test_resume_refuses_other_documents(toy: Toy) -> None:

@@ -68,7 +68,7 @@ def test_do_runs_what_the_configuration_says_and_passes_on_the_exit_status(toy: 
     (root / "config.json").write_text(json.dumps(config), encoding="utf-8")
     done = lmsv(root, "do", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "lmsv: toy; 1 iterations of 2 steps" in done.stdout
+    assert "lmsv: toy; 1 iteration of 2 steps" in done.stdout
     toy.behave(msa=[{"loss_factor": 2.0}])
     assert lmsv(root, "do", "-p", "no:cacheprovider").returncode == 1
 

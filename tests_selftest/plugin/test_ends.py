@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,10 @@ def test_nothing_is_left_when_pytest_ends(
     assert "iteration        2/       2" in log.read_text("utf-8")
     if end != signal.SIGKILL:
         assert (campaign / "data" / "summary.json").is_file()
-        assert (toy.pytester.path / "junit.xml").is_file()
+        cases = list(ET.parse(toy.pytester.path / "junit.xml").getroot().iter("testcase"))
+        assert all(case.get("name") for case in cases)
+        page = (campaign / "analysis" / "report.html").read_text("utf-8")
+        assert "of 1 ended, the others did not" in page
 
 
 def test_a_killed_campaign_is_resumed(toy: Toy) -> None:

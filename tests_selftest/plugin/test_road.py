@@ -40,10 +40,12 @@ def test_cogvideox_passes_on_both_stacks(
     for case in properties(pytester.path / "junit.xml"):
         assert case["lmsv.accuracy"] == "OK"
         assert float(case["lmsv.accuracy.diff"]) < 1e-4
+        assert case["lmsv.drift"] == "OK"
+        assert 0 < float(case["lmsv.drift.ratio"]) < 1
         assert case["lmsv.memory"] in ("OK", "NG")
         assert case["lmsv.performance"] in ("OK", "NG")
     page = (pytester.path / "report.html").read_text("utf-8")
-    assert "lmsv-accuracy" in page
+    assert "col-lmsv_accuracy" in page
     (campaign,) = (pytester.path / "output").iterdir()
     for number in (1, 2):
         folder = campaign / "iters" / "cogvideox" / f"iter_{number}"
@@ -51,6 +53,9 @@ def test_cogvideox_passes_on_both_stacks(
         for stack in ("pta", "msa"):
             assert len(metrics[stack]["losses"]) == 3
             assert metrics[stack]["sources"]["memory_mb"].startswith("rss")
+        assert len(metrics["pta"]["noise"]) == 1
+        assert metrics["msa"]["noise"] == []
+        assert metrics["analysis"]["drift"]["floor"] == "measured"
         assert not (folder / "weights").exists()
     assert sys.executable  # the session's own Python started all of it
 
@@ -71,3 +76,4 @@ def test_the_raw_adapter_is_found_out(
     )
     outcomes = result.parseoutcomes()
     assert outcomes.get("failed") == 1, outcomes
+    result.stdout.fnmatch_lines(["*drift NG: gradient of * of step 1 differs by*"])

@@ -20,7 +20,7 @@ def test_header_and_closing_lines(toy: Toy) -> None:
     result = toy.start(iters=1)
     result.stdout.fnmatch_lines(
         [
-            "lmsv: toy; 1 iterations of 2 steps, pta against msa on cpu, seed 43, gate accuracy *",
+            "lmsv: toy; 1 iteration of 2 steps, pta against msa on cpu, seed 43, gate accuracy *",
             "lmsv: cpu: small networks; MindSpore runs through mindtorch*",
             "lmsv: campaign folder *",
             "lmsv toy-iter1: PTA*",

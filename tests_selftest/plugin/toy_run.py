@@ -61,6 +61,13 @@ def main() -> None:
             f"| number of skipped iterations:   0 | number of nan iterations: {nans:3d} |",
             flush=True,
         )
+        if rule.get("exact"):
+            gradients = {"first": 0.6, "second": 0.8 * float(str(rule["exact"]))}
+            line = {"step": step, "loss": loss / step, "grad_norm": 1.0}
+            if step in (1, STEPS):
+                line["parameter_grad_norms"] = gradients
+            with (records / "steps_0.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
     weights = f"{MODEL['width']}{rule.get('weights', '')}".encode()
     record = {
         "schema": 1,
@@ -87,6 +94,21 @@ def main() -> None:
         "echo": {} if rule.get("deaf") else {"/model/width": MODEL["width"]},
     }
     (records / "rank_0.json").write_text(json.dumps(record), encoding="utf-8")
+    if rule.get("noise") and os.environ.get("LMSV_NOISE") == "1":
+        lines = (records / "steps_0.jsonl").read_text("utf-8").splitlines()
+        steps = [json.loads(text) for text in lines]
+        factor = 1.0 + float(str(rule["noise"]))
+        curve = {
+            "losses": [(each["step"], each["loss"]) for each in steps],
+            "grad_norms": [(each["step"], each["grad_norm"]) for each in steps],
+            "parameter_norms": [
+                (each["step"], {k: v * factor for k, v in each["parameter_grad_norms"].items()})
+                for each in steps
+                if "parameter_grad_norms" in each
+            ],
+        }
+        noise = {"run_id": record["run_id"], "runs": [curve], "error": None}
+        (records / "noise_0.json").write_text(json.dumps(noise), encoding="utf-8")
 
 
 main()

@@ -59,8 +59,7 @@ def test_200_failing_runs_of_10_causes_give_10_reports_whose_entries_accept_them
         assert entry.device == "cpu"
         for number, root in enumerate(errors):
             matches = known_bugs.match([entry], root, stack="msa", device="cpu", model="toy")
-            # Two causes differ only in their last frame, which an entry can't name.
-            assert (matches is not None) == (number % 10 == place) or place in (6, 7)
+            assert (matches is not None) == (number % 10 == place)
 
 
 def test_the_report_says_what_a_tracker_asks_for(tmp_path: Path) -> None:
@@ -116,6 +115,12 @@ def test_what_no_entry_can_accept_has_none(tmp_path: Path) -> None:
     assert "No entry can accept this" in text
 
 
+@pytest.mark.parametrize("message", ["", "3", "(2, 3) 0x77"])
+def test_an_entry_is_never_for_any_error_of_a_type(tmp_path: Path, message: str) -> None:
+    ((_, text),) = reports(tmp_path, [iteration(1, msa=run("msa", error=error(message)))])
+    assert "No entry can accept this" in text
+
+
 def test_verdicts_are_one_bug_for_each_set_of_keys_and_one_where_nearly_all_are_ng(
     tmp_path: Path,
 ) -> None:
@@ -148,7 +153,7 @@ def test_a_report_of_a_bug_that_is_none_any_more_goes_and_others_stay(tmp_path: 
 
 
 def test_nothing_of_a_log_is_markup(tmp_path: Path) -> None:
-    text = "```\n# <script>x</script> | [a](javascript:b) `c` \x1b[31m\x00"
+    text = "the run ended ```\n# <script>x</script> | [a](javascript:b) `c` \x1b[31m\x00"
     ((_, report),) = reports(tmp_path, [iteration(1, msa=run("msa", error=error(text)))])
     outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", report, flags=re.DOTALL | re.MULTILINE)
     assert "<script>" not in outside

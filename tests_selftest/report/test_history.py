@@ -96,6 +96,7 @@ def test_a_damaged_campaign_is_one_line(
     output: Path, capsys: pytest.CaptureFixture[str], name: str, text: str | None
 ) -> None:
     folder = stored(output, "20260104_000000", [1.017])
+    (folder / "iters").mkdir()
     (folder / name).unlink()
     if text is not None:
         (folder / name).write_text(text, encoding="utf-8")

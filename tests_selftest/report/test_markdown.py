@@ -13,6 +13,7 @@ from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.covering import covers
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report import github, markdown
+from pytest_lmsv.report.markdown import fails_only
 from pytest_lmsv.report.marks import fenced, inline, ranges
 from tests_selftest.judge.made import error, iteration, run, untested
 from tests_selftest.report.made import campaign, summary
@@ -78,6 +79,12 @@ def test_where_performance_alone_fails_the_entry_that_accepts_it_is_printed(tmp_
     found = [finding for _, findings in told for finding in findings if finding.verdict]
     times = [finding for finding in found if finding.name == "performance"]
     assert [covers(entry, finding) for finding in times] == [True, True, True, False]
+    assert [fails_only(record, "performance", (entry,)) for record in (*slow, both)] == [False] * 4
+    assert [fails_only(record, "performance") for record in (*slow, both)] == [True] * 3 + [False]
+    of = campaign(tmp_path)
+    made = summary(of, slow, lambda model: (entry,))
+    text = markdown.page(of, made.records, made.classes, expected=made.expected)
+    assert "performance only" not in text
 
 
 def test_without_problems_it_says_so(tmp_path: Path) -> None:
