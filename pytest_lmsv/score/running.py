@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def run(
 ) -> Ran:
     """Run everything that *plan* names. A baseline and its noise run are made once."""
     ran = Ran()
+    stop = threading.Event()
 
     def request(configuration: Configuration, fault: str, noise: int) -> tuple[Name, Request]:
         asked: dict[str, Any] = {
@@ -82,6 +84,8 @@ def run(
         answers: dict[Name, Answer] = {}
         try:
             for number, (name, each) in enumerate(asked.items(), start=1):
+                if stop.is_set():
+                    break
                 answers[name] = server.ask(each)
                 if number % 50 == 0 or number == len(asked):
                     passed = time.monotonic() - begun
@@ -95,6 +99,12 @@ def run(
     pta, msa = wanted(1)
     with ThreadPoolExecutor(2) as both:
         halves = [both.submit(serve, sides.pta, pta), both.submit(serve, sides.msa, msa)]
+        try:
+            for half in as_completed(halves):  # a stack that does not start ends the other one too
+                half.result()
+        except BaseException:
+            stop.set()
+            raise
         ran.pta.update(halves[0].result())
         ran.msa.update(halves[1].result())
     pta, msa = wanted(2)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pytest_lmsv import catalog, data
 from pytest_lmsv.cli import main
 from pytest_lmsv.judge.curves import FLOAT32
+from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind
 from pytest_lmsv.score import caught, marks, plan, rules, table
@@ -194,4 +195,23 @@ def test_a_wrong_option_is_one_line_and_two(
     assert main(["score", *words]) == 2
     error = capsys.readouterr().err
     assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_stack_that_does_not_start_ends_the_score_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["score", "--only-ci", "--faults", "cache-half"]
+    for stack, pins in PINS.items():
+        environment = tmp_path / stack
+        for name, version in pins.versions().items():
+            (environment / f"lib/python3.11/site-packages/{name}-{version}.dist-info").mkdir(
+                parents=True
+            )
+        (environment / "bin").mkdir()
+        (environment / "bin" / "python").symlink_to("/bin/false")
+        words += [f"--{stack}-env", str(environment)]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "does not start" in error
     assert error.count("\n") == 1

@@ -16,7 +16,8 @@ def sub_without_gradient():
 
     def sub(left, other):
         held = other.detach() if isinstance(other, torch.Tensor) else other
-        return right(left.detach(), held)
+        # PyTorch refuses a loss without any gradient, where MSA takes it for zero.
+        return right(left.detach(), held) + left * 0.0
 
     return [(torch.Tensor, "__sub__", sub)]
 
