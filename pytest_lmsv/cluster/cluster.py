@@ -85,7 +85,7 @@ class Cluster:
                 env={**own, **(env or {})},
                 cwd=Path(folder),
                 log=Path(folder / f"{run_id}.log"),
-                run_id=run_id,
+                run_id=f"{run_id}-{member.node.rank}",  # machines may see each other's processes
                 time_limit=timeout,
                 silence_limit=timeout,
             )

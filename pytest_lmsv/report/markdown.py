@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.summary import differences, spread
+from pytest_lmsv.campaign.tried import tried
 from pytest_lmsv.judge.bug_entry import entry
 from pytest_lmsv.judge.classes import VERDICT_TITLES, ProblemClass, findings_of
 from pytest_lmsv.judge.counts import Counts, count
@@ -22,6 +23,8 @@ ENGLISH = {
     "ran": "Device {device}, {steps} steps, seed {seed}, gate {gate}.",
     "counts": "{valid} valid, {invalid} invalid, {no_effect} without effect, {environment} not "
     "testable; {compare} ran {msa_ok} of {valid}; {issues} with issues",
+    "covered": "covered {values_covered} of {values} values ({keys_covered} of {keys} keys), "
+    "{pairs_covered} of {pairs} pairs",
     "rates": "valid rate {valid_rate}, {compare} rate {msa_rate}",
     "missing": "The campaign ended early. No result of {places}.",
     "iteration": "Iteration",
@@ -41,6 +44,8 @@ CHINESE = {
     "ran": "设备 {device}，{steps} 步，种子 {seed}，门禁 {gate}。",
     "counts": "有效 {valid}，无效 {invalid}，不生效 {no_effect}，无法测试 {environment}；"
     "{compare} 成功 {msa_ok}/{valid}；有问题 {issues}",
+    "covered": "已覆盖取值 {values_covered}/{values}（键 {keys_covered}/{keys}），"
+    "取值对 {pairs_covered}/{pairs}",
     "rates": "有效率 {valid_rate}，{compare} 成功率 {msa_rate}",
     "missing": "测试提前结束，以下轮次没有结果：{places}。",
     "iteration": "轮次",
@@ -110,6 +115,9 @@ def page(
     for model, found in by_model.items():
         counts = count(found)
         lines.append(f"- {inline(model)}: {_counts(counts, compare, words)}")
+        covered = tried(campaign, model, found)
+        if covered is not None:
+            lines.append(f"  - {words['covered'].format(**covered.as_plain())}")
     if missing:
         lines += ["", words["missing"].format(places=places(missing))]
     for model, found in by_model.items():

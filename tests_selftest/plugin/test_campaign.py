@@ -97,6 +97,7 @@ def test_an_invalid_mutation_is_drawn_again_and_kept(toy: Toy) -> None:
     junit = ElementTree.parse(toy.pytester.path / "junit.xml")
     suite = {p.get("name"): p.get("value") for p in junit.iterfind("testsuite/properties/property")}
     assert suite["lmsv.coverage.toy"] == covered
+    assert f"- {covered}" in (toy.campaign / "analysis" / "summary.md").read_text("utf-8")
     failed = [path.name for path in (toy.campaign / "iters" / "toy" / "failed").iterdir()]
     assert len(failed) == 1
     log = next((toy.campaign / "iters" / "toy" / "failed").glob("*/runtime_logs/*.log"))
