@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from pytest_lmsv.judge.modules import (
@@ -80,11 +80,7 @@ def locate(
         last = _in_step(ours, other, before, limits)
         if last.kind != "nothing":
             break
-    return Location(**{**_fields(last), "steps": steps})
-
-
-def _fields(location: Location) -> dict[str, Any]:
-    return {name: getattr(location, name) for name in location.__dataclass_fields__}
+    return replace(last, steps=steps)
 
 
 def _in_step(ours: Step, other: Step, before: Step | None, limits: Limits) -> Location:
