@@ -117,6 +117,10 @@ def _read(folder: Path) -> tuple[modules.Step, ...]:
         ) from None
 
 
+PLACED = ("accuracy", "drift", "output")
+"""The findings that have a first place; memory and time have none."""
+
+
 def for_new_signature(runner: Runner, campaign: Campaign, record: IterationRecord) -> str | None:
     """Locate *record*'s findings where none of their signatures was located in this campaign yet.
 
@@ -130,7 +134,8 @@ def for_new_signature(runner: Runner, campaign: Campaign, record: IterationRecor
     new = [
         name
         for finding in campaign.failing(record)
-        if _marked(marks / f"located-{(name := signature(finding, record).id)}")
+        if finding.name in PLACED
+        and _marked(marks / f"located-{(name := signature(finding, record).id)}")
     ]
     if not new:
         return None

@@ -156,5 +156,9 @@ def places(step: Step) -> dict[str, float]:
 
 
 def in_backward_order(names: Iterable[str], where: Mapping[str, float]) -> list[str]:
-    """Return *names* as the backward pass reaches them: the last used first."""
-    return sorted(names, key=lambda name: -where.get(name, -1.0))
+    """Return *names* as the backward pass reaches them: the last used first.
+
+    Of one module the last registered comes first, as the verdict drift has it.
+    """
+    backward = list(names)[::-1]
+    return sorted(backward, key=lambda name: -where.get(name, -1.0))

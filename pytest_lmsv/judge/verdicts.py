@@ -112,7 +112,7 @@ def accuracy(
     difference = abs(right - left) / abs(left)
     return Verdict(
         "accuracy",
-        "OK" if difference < tolerance else "NG",
+        "OK" if difference < tolerance or not difference else "NG",
         left,
         right,
         difference,

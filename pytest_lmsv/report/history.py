@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, tuple[str, float, str]] = {
     "drift_ratio": ("drift", 1.0, "x"),
 }
 """Differences: their title, and the factor and unit that they are shown with."""
+UNJUDGED = ("memory_diff_rel", "time_diff_rel")
 EXIT_MOVED = 1
 
 
@@ -64,11 +65,21 @@ class Line:
         earlier = [figure for figure in found if figure is not None]
         return None if now is None else place(earlier, now, LEAST[name])
 
+    def left(self, number: int, name: str) -> Place | None:
+        """Return where point *number* lies, if it left what was before; None where it did not.
+
+        On cpu memory and time never did: there they tell of the machine.
+        """
+        if name in UNJUDGED and dict(self.same).get("device") == "cpu":
+            return None
+        where = self.place(number, name)
+        return where if where is not None and where.moved else None
+
     def moved(self, number: int) -> Iterator[str]:
         """Yield a sentence for each difference of point *number* that left its history."""
         for name, (title, factor, unit) in COLUMNS.items():
-            where = self.place(number, name)
-            if where is not None and where.moved:
+            where = self.left(number, name)
+            if where is not None:
                 now = self.points[number].figures[name].mean
                 yield (
                     f"{title} difference {factor * now:.3g}{unit and ' ' + unit}, before "

@@ -31,11 +31,7 @@ def draw(line: Line) -> str:
         figures = [point.figures.get(name) for point in line.points]
         if any(figure is not None for figure in figures):
             values = [None if f is None else factor * f.mean for f in figures]
-            moved = {
-                number
-                for number in range(len(figures))
-                if (where := line.place(number, name)) is not None and where.moved
-            }
+            moved = {n for n in range(len(figures)) if line.left(n, name) is not None}
             label = f"{title} difference" + (f" ({unit})" if unit else "")
             panels.append((label, [("", values)], moved))
     rates = [

@@ -173,3 +173,9 @@ def test_a_parameter_without_a_called_module_stands_behind_the_one_before_it() -
     gradients = {"embed.weight": 1.0, "table": 1.0, "head.weight": 1.0}
     where = modules.places(step(gradients=gradients))
     assert modules.in_backward_order(gradients, where) == ["head.weight", "table", "embed.weight"]
+
+
+def test_of_one_module_the_last_registered_is_reached_first() -> None:
+    gradients = {"head.weight": 1.0, "head.bias": 1.0}
+    where = modules.places(step(gradients=gradients))
+    assert modules.in_backward_order(gradients, where) == ["head.bias", "head.weight"]

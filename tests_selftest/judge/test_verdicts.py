@@ -52,6 +52,11 @@ def test_accuracy(
     assert verdict.result != "N/A" or verdict.reason
 
 
+def test_what_is_equal_is_ok_by_any_tolerance() -> None:
+    same = accuracy(run(losses=curve(1.5)), run("msa", losses=curve(1.5)), "training", 0.0)
+    assert (same.result, same.difference) == ("OK", 0.0)
+
+
 def test_an_inference_has_no_accuracy() -> None:
     verdict = accuracy(run(losses=curve(1.0)), run("msa", losses=curve(1.0)), "inference")
     assert (verdict.result, verdict.reason) == ("N/A", "an inference has no loss")

@@ -18,16 +18,21 @@ from tests_selftest.judge.made import iteration, run
 from tests_selftest.report.made import campaign, summary
 
 
-def stored(output: Path, name: str, factors: Sequence[float], **settings: Any) -> Path:
-    """A campaign whose iterations have these ratios of losses."""
+def stored(
+    output: Path,
+    name: str,
+    factors: Sequence[float],
+    times: Sequence[float] | None = None,
+    **settings: Any,
+) -> Path:
+    """A campaign whose iterations have these ratios of losses, and these times of MSA (ms)."""
     of = campaign(output / name)
     path = of.folder / "campaign.json"
     value = {**json.loads(path.read_text()), "iters": len(factors)}
     value["settings"] = {"device": "cpu", "compare": "pta_msa", "steps": 5, **settings}
     path.write_text(json.dumps(value), encoding="utf-8")
-    records = [
-        iteration(number, msa=run("msa", loss=factor)) for number, factor in enumerate(factors, 1)
-    ]
+    each = enumerate(zip(factors, times or [10.0] * len(factors), strict=True), 1)
+    records = [iteration(n, msa=run("msa", loss=factor, ms=ms)) for n, (factor, ms) in each]
     summary(of, records).write()
     return of.folder
 
@@ -63,6 +68,17 @@ def test_what_stays_is_not_flagged(output: Path, capsys: pytest.CaptureFixture[s
     stored(output, "20260104_000000", [1.0163, 1.0172, 1.0184])
     assert cli.main(["history", str(output), "--check"]) == 0
     assert "spreads" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("device", "flagged"), [("cpu", False), ("npu", True)])
+def test_time_is_held_against_a_campaign_on_npu_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], device: str, flagged: bool
+) -> None:
+    for day, ms in enumerate((11.0, 11.1, 10.9, 40.0), start=1):
+        times = [ms - 0.1, ms, ms + 0.1]
+        stored(tmp_path, f"2026010{day}_000000", [1.017] * 3, times=times, device=device)
+    assert cli.main(["history", str(tmp_path), "--check"]) == int(flagged)
+    assert ("spreads" in capsys.readouterr().out) is flagged
 
 
 def test_a_campaign_that_moved_does_not_hide_the_next(
