@@ -70,11 +70,18 @@ def test_the_steps_that_were_asked_for_are_dumped(
     )
     (_, config, used, imported), *others = calls
     assert (used, imported) == (stack, True)
-    assert (config["level"], config["task"], config["rank"]) == ("L0", "statistics", [0])
+    assert (config["level"], config["task"]) == ("L0", "statistics")
+    assert config["rank"] == []  # msprobe gives a process that is alone no rank
     assert config["step"] == [0, 1]  # msprobe counts from 0
     assert config["dump_path"] == str(tmp_path / "run" / "record" / "msprobe")
     assert others == [["start", ["Sequential"]], ["stop"], ["step"]] * 2  # not of step 3
     assert [step["step"] for step in steps] == [1, 2, 3]
+
+
+def test_of_several_workers_the_first_is_dumped(pta_env: StackEnvironment, tmp_path: Path) -> None:
+    several = {"LMSV_LOCATE": "1", "WORLD_SIZE": "8", "RANK": "0"}
+    calls, _, _ = called(pta_env, tmp_path, "pretrain_vlm.py", **several)
+    assert calls[0][1]["rank"] == [0]
 
 
 def test_a_generation_call_is_dumped(pta_env: StackEnvironment, tmp_path: Path) -> None:
