@@ -10,10 +10,11 @@ from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.summary import Summary
-from pytest_lmsv.judge.classes import ProblemClass
+from pytest_lmsv.judge.classes import VERDICT_TITLES, ProblemClass
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report.cells import anchor
+from pytest_lmsv.wording import counted
 
 OUTCOMES = {
     "failed": "failed",
@@ -42,9 +43,12 @@ class Session:
 
 def html(session: Session, summary: Summary) -> str:
     """Return the markup above the table; every name and value in it is escaped."""
+    gate = session.campaign.settings.gate
+    free = [name for name in VERDICT_TITLES if name not in gate]
+    classes = f"{_classes(summary.classes, free)}{_muted(free)}"
     return (
         f"{_ending(session, summary.records)}<div class=lmsv-overview>"
-        f"<section><h2>Problem classes</h2>{_classes(summary.classes)}</section>"
+        f"<section><h2>Problem classes</h2>{classes}</section>"
         f"<section><h2>What ran</h2>{_what_ran(session, summary.records)}</section></div>"
     )
 
@@ -72,11 +76,19 @@ def _ending(session: Session, records: Sequence[IterationRecord]) -> str:
     )
 
 
-def _classes(classes: Sequence[ProblemClass]) -> str:
+def _muted(free: Sequence[str]) -> str:
+    """Return the style of verdicts outside the gate: an NG there is told, not shouted."""
+    cells = ",".join(f"td.col-lmsv_{name}[data-verdict=ng]" for name in free)
+    return f"<style>{cells}{{background:none;font-weight:normal}}</style>" if free else ""
+
+
+def _classes(classes: Sequence[ProblemClass], free: Sequence[str]) -> str:
     if not classes:
         return "<p>None.</p>"
+    note = dict.fromkeys(free, " <small>not in the gate</small>")
     rows = "".join(
-        f"<tr><th><button type=button data-class>{escape(found.title)}</button></th>"
+        f"<tr><th><button type=button data-class>{escape(found.title)}</button>"
+        f"{note.get(found.id, '')}</th>"
         f"<td>{found.count}</td><td>{_places(found.iterations)}</td></tr>"
         for found in classes
     )
@@ -133,6 +145,8 @@ def _facts(session: Session, records: Sequence[IterationRecord]) -> Iterator[tup
         f"loss {settings.loss_tolerance:g}, memory {settings.memory_tolerance:g}, time "
         f"{settings.time_tolerance:g} (relative)",
     )
+    noise = f"{counted(settings.noise, 'noise run')} of the baseline"
+    yield "Drift", f"limit {settings.drift_factor:g} x the floor, {noise}"
     for spec in campaign.models.values():
         for stack, changes in spec.stack_overrides.items():
             if changes:

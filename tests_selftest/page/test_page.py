@@ -55,6 +55,14 @@ def test_verdicts_are_told_by_word_and_colour(look: Look) -> None:
     assert cell(6, "memory") == ("N/A", GREY)
 
 
+def test_an_ng_outside_the_gate_is_less_loud(look: Look) -> None:
+    def weight(number: int, name: str) -> str:
+        found = look.tab.locator(f"#toy-iter{number} .col-lmsv_{name}")
+        return str(found.evaluate("(cell) => getComputedStyle(cell).fontWeight"))
+
+    assert (weight(3, "accuracy"), weight(4, "performance")) == ("700", "400")
+
+
 @phone
 def test_on_a_phone_each_cell_says_what_it_is(look: Look) -> None:
     assert look.tab.evaluate("innerWidth") == 400  # the page asks for the phone's own width
@@ -68,7 +76,7 @@ def test_what_is_wrong_is_told_above_the_table(look: Look) -> None:
     assert "13 tests: 5 failed, 1 could not be tested, 7 passed" in told
     assert "11 valid, 1 invalid, 1 without effect, 1 not testable; MSA ran 8 of 11" in told
     classes = look.texts(".lmsv-classes th")
-    assert classes[:2] == ["Accuracy", "Memory"]
+    assert classes[:2] == ["Accuracy", "Memory not in the gate"]
     assert "MSA error: device exception" in classes
     facts = look.tab.locator(".lmsv-facts").inner_text()
     for fact in ("mindspore 2.7.1", "torch 2.13.0", "cpu", "43", "pytest --model toy --iters 12"):
