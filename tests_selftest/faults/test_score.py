@@ -1,4 +1,4 @@
-"""The score as arithmetic: rules, shares, intervals, tables; and what the command refuses."""
+"""The score as arithmetic: rules, shares, intervals, tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lmsv import catalog, data
-from pytest_lmsv.cli import main
 from pytest_lmsv.judge.curves import FLOAT32
-from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind
 from pytest_lmsv.score import caught, marks, plan, rules, table
@@ -240,41 +238,3 @@ def test_the_interval_holds_the_share_and_mirrors(counts: tuple[int, int]) -> No
     assert 0.0 <= low <= hits / trials <= high <= 1.0
     other = clopper_pearson(trials - hits, trials)
     assert math.isclose(other[0], 1.0 - high, abs_tol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--limit", "los=1"], "--limit los=1: expected NAME=NUMBER above 0, NAME one of"),
-        (["--limit", "loss=0"], "--limit loss=0"),
-        (["--faults", "gelu"], "no fault 'gelu'"),
-        (["--bank", "/nowhere"], "no bank of faults in /nowhere"),
-        (["--model", "gpt"], "gpt"),
-    ],
-)
-def test_a_wrong_option_is_one_line_and_two(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", *words]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-
-
-def test_a_stack_that_does_not_start_ends_the_score_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["score", "--only-ci", "--faults", "cache-half"]
-    for stack, pins in PINS.items():
-        environment = tmp_path / stack
-        for name, version in pins.versions().items():
-            (environment / f"lib/python3.11/site-packages/{name}-{version}.dist-info").mkdir(
-                parents=True
-            )
-        (environment / "bin").mkdir()
-        (environment / "bin" / "python").symlink_to("/bin/false")
-        words += [f"--{stack}-env", str(environment)]
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert "does not start" in error
-    assert error.count("\n") == 1
