@@ -71,12 +71,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise InputProblem(
                 f"lmsv: no command {command!r}; one of {', '.join(n for n in COMMANDS if n)}, help"
             )
-        return COMMANDS[command](words)
+        status = COMMANDS[command](words)
+        sys.stdout.flush()
+        return status
     except (InputProblem, EnvironmentProblem) as problem:
         print(f"ERROR: {problem}", file=sys.stderr)
         return 4 if isinstance(problem, NotAnswered) else 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader left, as `| head` does; pipes of our own are seen to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _conf_then_do(words: list[str]) -> int:

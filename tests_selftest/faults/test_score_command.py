@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,3 +90,14 @@ def test_a_stack_that_does_not_start_ends_the_score_in_one_line(
     error = capsys.readouterr().err
     assert "does not start" in error
     assert error.count("\n") == 1
+
+
+def test_a_reader_of_the_list_may_leave_early() -> None:
+    lmsv = Path(sys.executable).with_name("lmsv")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [lmsv, "score", "--list-faults"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
