@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pytest_lmsv.problems import EnvironmentProblem, InputProblem
+from pytest_lmsv.problems import EnvironmentProblem, InputProblem, NotAnswered
 
 HELP = """\
 lmsv: compare multimodal models on two software stacks, PTA and MSA
@@ -24,6 +25,7 @@ lmsv: compare multimodal models on two software stacks, PTA and MSA
   lmsv analyze DIR         write the reports of a stored campaign again; runs nothing
   lmsv history [DIR...]    the campaigns of an output folder over time; tells which one moved
   lmsv help                this page
+  lmsv --version           the version of this package
 
 `lmsv COMMAND --help` says more. Tests run with: pytest --model cogvideox --iters 10
 """
@@ -52,27 +54,41 @@ run, no device and no environment is needed; the exit status is pytest's.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; bad input is one line and 2."""
+    """Run one command and return its exit status; bad input is one line and 2.
+
+    4 where the input ended before the questions of ``lmsv`` or ``lmsv conf`` were answered.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     command = words.pop(0) if words else ""
     try:
         if command in ("help", "--help", "-h"):
             print(HELP, end="")
             return 0
+        if command == "--version":
+            print(f"pytest-lmsv {importlib.metadata.version('pytest-lmsv')}")
+            return 0
         if command not in COMMANDS:
             raise InputProblem(
                 f"lmsv: no command {command!r}; one of {', '.join(n for n in COMMANDS if n)}, help"
             )
-        return COMMANDS[command](words)
+        status = COMMANDS[command](words)
+        sys.stdout.flush()
+        return status
     except (InputProblem, EnvironmentProblem) as problem:
         print(f"ERROR: {problem}", file=sys.stderr)
-        return 2
+        return 4 if isinstance(problem, NotAnswered) else 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # the reader left, as `| head` does; pipes of our own are seen to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
 
 
 def _conf_then_do(words: list[str]) -> int:
-    return _conf(words) or _do([])
+    from pytest_lmsv.task6_config import conf
+
+    # CI and cron give no input: what nobody answered must not start a campaign.
+    return conf.main(words, every=True) or _do([])
 
 
 def _conf(words: list[str]) -> int:

@@ -26,6 +26,19 @@ def write_whole(path: Path, text: str) -> None:
         raise
 
 
+def check_writable(path: Path) -> None:
+    """Raise the OSError that writing to *path* would raise; leave nothing behind.
+
+    By opening it: for root, permissions tell nothing of /proc or of a read-only disk.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return  # a device or a pipe, where opening is more than a look
+    new = not path.exists()
+    path.open("a").close()
+    if new:
+        path.unlink()
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write *value* as JSON, indented by two, text other than ASCII kept, no final newline.
 

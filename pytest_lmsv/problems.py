@@ -1,4 +1,4 @@
-"""The two exceptions that every part may raise."""
+"""The exceptions that every part may raise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ class InputProblem(Exception):
     """Bad input of the user: one line that says what was wrong, what was found, what to do.
 
     pytest shows it as a usage error (exit 4), ``lmsv`` as one line and exit 2.
+    """
+
+
+class NotAnswered(InputProblem):
+    """The input ended before the questions were answered; ``lmsv`` exits with 4.
+
+    That is pytest's status of bad input: `lmsv` alone has pytest's status where it is answered.
     """
 
 

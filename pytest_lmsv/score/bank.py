@@ -69,8 +69,16 @@ def chosen(faults: Sequence[Fault], names: Sequence[str]) -> tuple[Fault, ...]:
     by_name = {fault.name: fault for fault in faults}
     for name in names:
         if name not in by_name:
-            raise InputProblem(f"--faults: no fault {name!r}; one of {', '.join(by_name)}")
+            raise InputProblem(
+                f"--faults: no fault {name!r}{pointer.did_you_mean(name, by_name)}; list them with "
+                "lmsv score --list-faults"
+            )
     return tuple(by_name[name] for name in names) if names else tuple(faults)
+
+
+def listing(faults: Sequence[Fault]) -> str:
+    """Return a line for each of *faults*: its name, what it does, and in which models."""
+    return "\n".join(f"{each.name}: {each.says} ({', '.join(each.when)})" for each in faults)
 
 
 def _fault(entry: Any, file: Path, place: int) -> Fault:

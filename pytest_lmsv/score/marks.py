@@ -59,15 +59,40 @@ class Score:
         """Return the marks that count, of one model or all: equivalent faults do not."""
         return [mark for mark in self.cells if not mark.equivalent and model in (None, mark.model)]
 
+    def applies(self, rule: str, model: str) -> bool:
+        """Return whether *rule* says anything of *model*: it does of the kinds it is for."""
+        kinds = next(each.kinds for each in self.rules if each.name == rule)
+        return self.settings["kinds"][model] in kinds
+
+    def scored(self, rule: str, model: str | None = None) -> list[Mark]:
+        """Return the marks that count for *rule*: those of models it says something of."""
+        return [mark for mark in self.counted(model) if self.applies(rule, mark.model)]
+
+    def missed(self, rule: str) -> list[Mark]:
+        """Return the marks that *rule* could catch, and does not."""
+        return [mark for mark in self.scored(rule) if not mark.caught_by(rule)]
+
+    def clean_pairs(self, model: str | None = None, rule: str | None = None) -> list[Judged]:
+        """Return the clean pairs, of one model or all, and only those *rule* says something of."""
+        return [
+            pair
+            for mark in self.clean
+            if model in (None, mark.model) and (rule is None or self.applies(rule, mark.model))
+            for pair in mark.pairs
+        ]
+
     def share(self, rule: str, model: str | None = None) -> tuple[int, int, float, float]:
-        """Return how many of how many *rule* catches, and the interval at 95 %."""
-        marks = self.counted(model)
+        """Return how many of how many *rule* catches, and the interval at 95 %.
+
+        Of the marks it says something of; of none of them it says nothing: 0 of 0, from 0 to 1.
+        """
+        marks = self.scored(rule, model)
         caught = sum(mark.caught_by(rule) for mark in marks)
         return (caught, len(marks), *clopper_pearson(caught, len(marks)))
 
     def alarms(self, rule: str, model: str | None = None) -> tuple[int, int, float, float]:
         """Return how many of how many clean pairs *rule* accuses, and the interval at 95 %."""
-        pairs = [p for mark in self.clean if model in (None, mark.model) for p in mark.pairs]
+        pairs = self.clean_pairs(model, rule)
         accused = sum(rule in pair.found_by for pair in pairs)
         return (accused, len(pairs), *clopper_pearson(accused, len(pairs)))
 

@@ -22,9 +22,8 @@ def text(score: Score) -> str:
 def _lines(score: Score) -> Iterator[str]:
     models = list(dict.fromkeys(mark.model for mark in (*score.cells, *score.clean)))
     names = [rule.name for rule in score.rules]
-    kinds = {rule.name: rule.kinds for rule in score.rules}
     if score.counted():
-        yield "Caught (a fault in a model counts once; - : the rule says nothing of that model)"
+        yield "Caught (a fault in a model counts once; - : the rule says nothing of such models)"
         yield ""
         yield f"| model | faults | {' | '.join(names)} |"
         yield f"|---|---|{'---|' * len(names)}"
@@ -32,29 +31,19 @@ def _lines(score: Score) -> Iterator[str]:
             marks = score.counted(model)
             if not marks:
                 continue
-            cells = []
-            for name in names:
-                caught, count, low, high = score.share(name, model)
-                silent = model is not None and kinds[name] != _kinds(score, model, kinds[name])
-                shown = f"{caught} ({caught / count:.0%})"
-                if model is None:
-                    shown += f", {low:.1%} to {high:.1%}"
-                cells.append("-" if silent else shown)
+            cells = [_caught(score, name, model, len(marks)) for name in names]
             yield f"| {model or 'all'} | {len(marks)} | {' | '.join(cells)} |"
         yield ""
     if score.clean:
-        yield "False alarms on clean pairs"
+        yield "False alarms on clean pairs (- : the rule says nothing of such models)"
         yield ""
         yield f"| model | pairs | {' | '.join(names)} |"
         yield f"|---|---|{'---|' * len(names)}"
         for model in (*models, None):
-            count = score.alarms(names[0], model)[1]
+            count = len(score.clean_pairs(model))
             if not count:
                 continue
-            cells = []
-            for name in names:
-                accused, count, _, high = score.alarms(name, model)
-                cells.append(f"{accused}" + (f", at most {high:.1%}" if model is None else ""))
+            cells = [_accused(score, name, model, count) for name in names]
             yield f"| {model or 'all'} | {count} | {' | '.join(cells)} |"
         yield ""
         ratios = [p.ratio for mark in score.clean for p in mark.pairs if p.ratio is not None]
@@ -69,7 +58,7 @@ def _lines(score: Score) -> Iterator[str]:
             f"first iterations that can show them: {early} of them within the first 5, the median "
             f"at iteration {median(mark.first for mark in by_keys):g}."
         )
-    missed = [mark for mark in score.counted() if not mark.caught_by(DRIFT)]
+    missed = score.missed(DRIFT)
     yield f"Missed by {DRIFT}: {len(missed)}."
     for mark in missed:
         ratios = [pair.ratio for pair in mark.pairs if pair.ratio is not None]
@@ -87,9 +76,25 @@ def _lines(score: Score) -> Iterator[str]:
     yield f"{score.seconds:.0f} s."
 
 
-def _kinds(score: Score, model: str, kinds: Any) -> Any:
-    """Return *kinds* where the model is of one of them, else nothing."""
-    return kinds if score.settings["kinds"][model] in kinds else ()
+def _caught(score: Score, rule: str, model: str | None, row: int) -> str:
+    """Return the cell of *rule*; *row* is what the row counts, named where the rule's differs."""
+    caught, count, low, high = score.share(rule, model)
+    if not count:
+        return "-"
+    shown = f"{caught}{_of(count, row)} ({caught / count:.0%})"
+    return shown if model is not None else f"{shown}, {low:.1%} to {high:.1%}"
+
+
+def _accused(score: Score, rule: str, model: str | None, row: int) -> str:
+    accused, count, _, high = score.alarms(rule, model)
+    if not count:
+        return "-"
+    shown = f"{accused}{_of(count, row)}"
+    return shown if model is not None else f"{shown}, at most {high:.1%}"
+
+
+def _of(count: int, row: int) -> str:
+    return "" if count == row else f" of {count}"
 
 
 def to_json(score: Score) -> dict[str, Any]:
@@ -104,9 +109,7 @@ def to_json(score: Score) -> dict[str, Any]:
                 "caught": _count(score.share(rule.name)),
                 "false_alarms": _count(score.alarms(rule.name)),
                 "missed": [
-                    {"model": mark.model, "fault": mark.fault}
-                    for mark in score.counted()
-                    if not mark.caught_by(rule.name)
+                    {"model": mark.model, "fault": mark.fault} for mark in score.missed(rule.name)
                 ],
             }
             for rule in score.rules

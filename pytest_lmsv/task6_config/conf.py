@@ -41,17 +41,21 @@ BLOCK_FIELDS: tuple[tuple[str, str, values.Understand, Any], ...] = (
 )
 
 
-def main(argv: Sequence[str]) -> int:
-    """Ask, then write the file whole. Raises InputProblem; then nothing was written."""
+def main(argv: Sequence[str], *, every: bool = False) -> int:
+    """Ask, then write the file whole. Raises InputProblem; then nothing was written.
+
+    With *every* a pipe must answer each question, else those after its last line keep their values.
+    """
     parser = argparse.ArgumentParser(
         prog="lmsv conf",
         description="Ask for the settings and write them. An empty answer keeps the value in "
-        "brackets, '-' takes a setting away. Answers may come over a pipe, one a line.",
+        "brackets, '-' takes a setting away. Answers may come over a pipe, one a line; "
+        "those after its last line keep their values, and without any line nothing is written.",
     )
     parser.add_argument("file", nargs="?", default="config.json", type=Path)
     path: Path = parser.parse_args(argv).file
     old = parse_file(path) if path.exists() else None
-    answered = wizard({} if old is None else old.value, Questions(), path)
+    answered = wizard({} if old is None else old.value, Questions(every=every), path)
     write(path, answered, old)
     print(f"wrote {path}; run it with: lmsv do")
     return 0

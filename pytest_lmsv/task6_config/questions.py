@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from pytest_lmsv.problems import InputProblem
+from pytest_lmsv.problems import InputProblem, NotAnswered
 from pytest_lmsv.task6_config import values
 
 CLEAR = "-"
@@ -17,26 +18,38 @@ KEEP = object()
 
 @dataclass
 class Questions:
-    """Asks one question after another. At the end of a pipe every further answer is empty."""
+    """Asks one question after another. After the last line of a pipe further answers are empty.
 
-    source: TextIO = field(default_factory=lambda: sys.stdin)
+    A pipe without any line answers nothing, and with *every* each question needs its own line.
+    """
+
+    source: TextIO = field(default_factory=lambda: sys.stdin or io.StringIO())  # None: closed
     target: TextIO = field(default_factory=lambda: sys.stdout)
+    every: bool = False
+    answered: int = field(default=0, init=False)
 
     def ask(self, name: str, question: str, present: Any, understand: values.Understand) -> Any:
         """The understood answer, None for CLEAR, KEEP where nothing was answered.
 
         On a terminal a wrong answer is asked again; over a pipe the answers would no longer meet
-        their questions, so it raises InputProblem. So does the end of input on a terminal.
+        their questions, so it raises InputProblem. Raises NotAnswered where the input ended on a
+        terminal, before the first answer, or with *every* before the last.
         """
         shown = f" [{_shown(present)}]" if present is not None else ""
         while True:
             self.target.write(f"{question} ({name}){shown}: ")
             self.target.flush()
             line = self.source.readline()
-            if not line and self.source.isatty():
-                raise InputProblem("lmsv conf: stopped; nothing was written")
-            if not self.source.isatty():
+            if not (line and self.source.isatty()):
                 self.target.write("\n")
+            if line:
+                self.answered += 1
+            elif self.every or not self.answered or self.source.isatty():
+                raise NotAnswered(
+                    f"lmsv: the input ended before {name} was answered; nothing was written or "
+                    "run: `lmsv do` runs the config.json that is there, `lmsv conf` asks and "
+                    "writes one, `lmsv help` says more"
+                )
             answer = line.strip()
             if not answer:
                 return KEEP

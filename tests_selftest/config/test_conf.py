@@ -60,7 +60,7 @@ def stored(folder: Path) -> Any:
 
 def test_empty_answers_leave_a_full_configuration_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(FULL), encoding="utf-8")
-    ended = conf(tmp_path, "")
+    ended = conf(tmp_path, "\n")
     assert ended.returncode == 0, ended.stderr
     assert stored(tmp_path) == FULL
 
@@ -100,7 +100,7 @@ def test_several_machines(tmp_path: Path) -> None:
     assert [node.ssh_port for node in nodes.other_nodes] == [2222, 22]
     assert nodes.other_nodes[1].pta_name == "p"
     again = stored(tmp_path)
-    assert conf(tmp_path, "").returncode == 0
+    assert conf(tmp_path, "\n").returncode == 0
     assert stored(tmp_path) == again
 
 
@@ -138,7 +138,7 @@ def test_a_dash_takes_a_setting_away(tmp_path: Path) -> None:
 def test_comments_are_kept_in_a_copy(tmp_path: Path) -> None:
     text = "// by hand\n" + json.dumps(FULL)
     (tmp_path / "config.json").write_text(text, encoding="utf-8")
-    ended = conf(tmp_path, "")
+    ended = conf(tmp_path, "\n")
     assert stored(tmp_path) == FULL
     assert (tmp_path / "config.json.bak").read_text(encoding="utf-8") == text
     assert "config.json.bak" in ended.stdout
@@ -188,5 +188,5 @@ def test_settings_that_the_wizard_does_not_know_are_kept(unknown: dict[str, Any]
     from pytest_lmsv.task6_config.questions import Questions
 
     full = {**unknown, **FULL, "tasks": {"6": {**unknown, **FULL["tasks"]["6"]}}}
-    quiet = Questions(io.StringIO(""), io.StringIO())
+    quiet = Questions(io.StringIO("\n"), io.StringIO())
     assert wizard(full, quiet, Path("config.json")) == full

@@ -1,4 +1,4 @@
-"""The score as arithmetic: rules, shares, intervals, tables; and what the command refuses."""
+"""The score as arithmetic: rules, shares, intervals, tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_lmsv import catalog, data
-from pytest_lmsv.cli import main
 from pytest_lmsv.judge.curves import FLOAT32
-from pytest_lmsv.launch.pins import PINS
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind
 from pytest_lmsv.score import caught, marks, plan, rules, table
@@ -93,6 +91,24 @@ def a_score(pairs: dict[str, Any], *, equivalent: str = "") -> marks.Score:
     return marks.Score(tuple(used), *found, {"kinds": kinds})
 
 
+def a_mixed_score(*models: str) -> marks.Score:
+    """The score of ``f``, which a training never shows and an inference always, and clean pairs."""
+    fault = Fault("f", "F.", "data", dict.fromkeys(models, ()))
+    each = [Configuration(model, 1, 1, (), {}) for model in models]
+    cells = tuple(Cell(fault, one.model, (one,), False) for one in each)
+    kinds: dict[str, Kind] = {"cogvideox": "training", "qwenvl": "inference"}
+    right, wrong = ({"token_ids": [5, last], "logprobs": [-1.0, -2.0]} for last in (6, 7))
+
+    def pair_of(configuration: Configuration, name: str) -> Pair:
+        if kinds[configuration.model] == "training":
+            return Pair(training(), training(), training())
+        return Pair(right, right, wrong if name else right)
+
+    used = rules.rules()
+    found = marks.judge(Plan(cells, tuple(each)), pair_of, used, FLOAT32)
+    return marks.Score(tuple(used), *found, {"kinds": kinds})
+
+
 def test_a_fault_counts_as_caught_by_the_rules_that_find_it() -> None:
     score = a_score({"f": training((2.0, 1.52, 1.25)), "": training()})
     assert score.share("drift")[:2] == (1, 1)
@@ -110,6 +126,51 @@ def test_a_miss_and_a_false_alarm_are_shown() -> None:
     assert score.alarms("drift")[:2] == (1, 1)
     assert "Missed by drift: 1." in text
     assert "- cogvideox, f: at most 0 of a limit in 1 configurations" in text
+
+
+def test_each_rule_counts_only_the_models_of_its_kinds() -> None:
+    score = a_mixed_score("cogvideox", "qwenvl")
+    assert score.share("last loss 5 %")[:2] == (0, 1)
+    assert score.share("output")[:2] == (1, 1)
+    assert score.share("drift")[:2] == (1, 2)
+    assert score.alarms("last loss 5 %")[:2] == (0, 1)
+    assert score.alarms("drift")[:2] == (0, 2)
+    rows = [line for line in table.text(score).splitlines() if line.startswith("|")]
+    output = rows[0].split(" | ").index("output")
+    assert [row.strip("| ").split(" | ")[output] for row in rows[2:5]] == [
+        "-",
+        "1 (100%)",
+        "1 of 1 (100%), 2.5% to 100.0%",
+    ]
+    assert [row.strip("| ").split(" | ")[output] for row in rows[7:]] == [
+        "-",
+        "0",
+        "0 of 1, at most 97.5%",
+    ]
+
+
+def test_a_rule_without_any_model_of_its_kinds_says_nothing() -> None:
+    score = a_mixed_score("cogvideox")
+    lines = table.text(score).splitlines()
+    head = next(line for line in lines if line.startswith("| model")).split(" | ")
+    alls = [line.split(" | ")[head.index("output")] for line in lines if line.startswith("| all")]
+    assert alls == ["-", "-"]
+
+
+def test_the_json_calls_no_fault_missed_by_a_rule_for_other_kinds() -> None:
+    held = table.to_json(a_mixed_score("cogvideox", "qwenvl"))["rules"]
+    trained = [{"model": "cogvideox", "fault": "f"}]
+    assert held["last loss 5 %"]["missed"] == trained
+    assert held["drift"]["missed"] == trained
+    assert held["output"]["missed"] == []
+    assert {name: rule["caught"]["of"] for name, rule in held.items()} == {
+        "last loss 5 %": 1,
+        "any step 5 %": 1,
+        "any step 1 %": 1,
+        "output": 1,
+        "drift": 2,
+    }
+    assert held["output"]["false_alarms"]["of"] == 1
 
 
 def test_an_equivalent_fault_is_not_counted_and_is_named_where_it_shows() -> None:
@@ -177,41 +238,3 @@ def test_the_interval_holds_the_share_and_mirrors(counts: tuple[int, int]) -> No
     assert 0.0 <= low <= hits / trials <= high <= 1.0
     other = clopper_pearson(trials - hits, trials)
     assert math.isclose(other[0], 1.0 - high, abs_tol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--limit", "los=1"], "--limit los=1: expected NAME=NUMBER above 0, NAME one of"),
-        (["--limit", "loss=0"], "--limit loss=0"),
-        (["--faults", "gelu"], "no fault 'gelu'"),
-        (["--bank", "/nowhere"], "no bank of faults in /nowhere"),
-        (["--model", "gpt"], "gpt"),
-    ],
-)
-def test_a_wrong_option_is_one_line_and_two(
-    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["score", *words]) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-
-
-def test_a_stack_that_does_not_start_ends_the_score_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["score", "--only-ci", "--faults", "cache-half"]
-    for stack, pins in PINS.items():
-        environment = tmp_path / stack
-        for name, version in pins.versions().items():
-            (environment / f"lib/python3.11/site-packages/{name}-{version}.dist-info").mkdir(
-                parents=True
-            )
-        (environment / "bin").mkdir()
-        (environment / "bin" / "python").symlink_to("/bin/false")
-        words += [f"--{stack}-env", str(environment)]
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert "does not start" in error
-    assert error.count("\n") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,51 @@ def test_an_unknown_command_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("ERROR: lmsv: no command 'run'")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
+    done = lmsv(tmp_path, "--version")
+    assert (done.returncode, done.stdout) == (0, f"pytest-lmsv {version('pytest-lmsv')}\n")
+
+
+@pytest.mark.parametrize(("words", "text"), [((), ""), ((), "cogvideox\n1\n"), (("conf",), "")])
+@pytest.mark.parametrize("before", [None, {"task_type": 6, "tasks": {"6": {"TOTAL_ITER": 1}}}])
+def test_an_input_that_ends_writes_nothing_and_runs_nothing(
+    tmp_path: Path, words: tuple[str, ...], text: str, before: object
+) -> None:
+    path = tmp_path / "config.json"
+    if before:
+        path.write_text(json.dumps(before), encoding="utf-8")
+    done = lmsv(tmp_path, *words, text=text)
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    for command in ("lmsv do", "lmsv conf", "lmsv help"):
+        assert f"`{command}`" in done.stderr
+    assert "wrote" not in done.stdout
+    assert list(tmp_path.iterdir()) == ([path] if before else [])
+    assert not before or json.loads(path.read_text(encoding="utf-8")) == before
+
+
+def test_a_closed_input_is_no_answer_either(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$0" <&-', LMSV],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_answered_wizard_is_followed_by_its_campaign(toy: Toy) -> None:
+    root = toy.pytester.path
+    task = {"MODEL_NAME": "toy", "TOTAL_ITER": 1, "TRAIN_ITER": 1}
+    config = {"task_type": 6, "tasks": {"6": task}}
+    (root / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    done = lmsv(root, text="\n" * 16)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "wrote config.json" in done.stdout
+    assert "1 passed" in done.stdout
 
 
 def test_do_without_a_configuration_says_what_to_do(tmp_path: Path) -> None:
