@@ -163,7 +163,8 @@ def _discard(
 
 
 def _keep_first_try(place: Place, side: Side) -> None:
-    """Keep the log of a run that is tried again, so that the second one starts a new file."""
+    """Keep what a run that is tried again wrote, so that the second one starts anew."""
+    place.keep_first_try(side)
     first = place.log(side)
     for log in [first, *first.parent.glob(f"{first.stem}.*{first.suffix}")]:
         if log.exists():

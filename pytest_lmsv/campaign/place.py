@@ -128,6 +128,15 @@ class Place:
         """What is kept of a failed run so that it can be shown and repeated."""
         return self.folder / "evidence" / side.slug
 
+    def keep_first_try(self, side: Side) -> None:
+        """Move what a run wrote aside, so that the second try finds nothing of it."""
+        for what in KEPT_FOLDERS:
+            source, target = self.kept(side, what), self.evidence(side) / "try1" / what
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                source.rename(target)
+        shutil.rmtree(self.weights(side), ignore_errors=True)
+
     def remove_weights(self) -> None:
         """Remove the final weights of both sides, which are gigabytes on npu."""
         shutil.rmtree(self.folder / "weights", ignore_errors=True)

@@ -51,6 +51,8 @@ class Gathered:
     notes: tuple[Note, ...]
     full: str = ""
     """The folder of the machine that failed first, where its disk has no space left."""
+    missing: tuple[RunError, ...] = ()
+    """What could not be brought here of a machine: without it nobody can say how it went."""
 
     @property
     def cause(self) -> NodeRun | None:
@@ -110,6 +112,7 @@ def gather(
     place.keep_run(side)
     notes: list[Note] = []
     logs: list[Path] = []
+    absent: list[RunError] = []
     for room in all_rooms:
         if room.member.work is None:
             logs.append(place.log(side))
@@ -117,12 +120,15 @@ def gather(
         try:
             logs += _bring_home(room, place, side, notes, further)
         except EnvironmentProblem as problem:
-            notes.append(Note("left_out", f"{room.member.node.name}: nothing came back: {problem}"))
+            name, no_space = room.member.node.name, problem.category == "no_space"
+            text = f"nothing came back: {problem}"
+            kind, category = ("DiskFull", "no_space") if no_space else ("LostNode", "lost_node")
+            absent.append(RunError(kind, text, category, node=name))
     leftovers = tuple(x for end in joint.nodes for x in end.ended.leftovers)
     unkillable = tuple(x for end in joint.nodes for x in end.ended.unkillable)
     status = joint.cause.ended.exit_status if joint.cause is not None else 0
     ended = Ended(status, joint.reason, joint.seconds, leftovers, unkillable)
-    return Gathered(ended, tuple(logs), nodes, tuple(notes), full)
+    return Gathered(ended, tuple(logs), nodes, tuple(notes), full, tuple(absent))
 
 
 def _full(room: Room) -> str:
@@ -227,8 +233,10 @@ def judged(
     notes = (*run.notes, *gathered.notes)
     run = replace(run, nodes=len(gathered.nodes), per_node=gathered.nodes, notes=notes)
     cause, error = gathered.cause, run.error or run.teardown_error
+    if gathered.missing and (cause is None or cause.reason != "lost"):
+        return replace(run, outcome="error", error=gathered.missing[0], teardown_error=None)
     if cause is None:
-        return run
+        return _complete(run)
     if cause.reason == "lost":
         # What the others print of a peer that went away comes from this.
         message = cause.why or f"the connection to {cause.name} was lost"
@@ -253,7 +261,29 @@ def judged(
     return replace(run, outcome=outcome, error=error, teardown_error=None)
 
 
+def _complete(run: RunRecord) -> RunRecord:
+    """Return *run*, failed where a rank that others know of did not write that its work is done.
+
+    A machine whose command ends with 0 without having done anything says nothing by itself.
+    """
+    absent = _absent(run)
+    if run.outcome != "ok" or not run.completions or not absent:
+        return run
+    each = max(1, max(item.world_size for item in run.completions) // max(1, run.nodes))
+    names = {node.rank: node.name for node in run.per_node}
+    name = names.get(absent[0] // each, "")
+    ranks = ", ".join(map(str, absent))
+    message = f"no completion record of rank {ranks}, though the run ended with 0"
+    error = RunError("Incomplete", message, "incomplete", rank=absent[0], node=name)
+    return replace(run, outcome="error", complete=False, error=error, teardown_error=None)
+
+
+def _absent(run: RunRecord) -> list[int]:
+    """The ranks that wrote no completion record, of those that the others' records count."""
+    world = max((item.world_size for item in run.completions), default=1)
+    return sorted({*range(world)} - {item.rank for item in run.completions})
+
+
 def _all_done(run: RunRecord) -> bool:
     """Whether every rank wrote that its work is done; the steps are printed by one of them."""
-    world = max((item.world_size for item in run.completions), default=1)
-    return len({item.rank for item in run.completions}) >= world
+    return not _absent(run)

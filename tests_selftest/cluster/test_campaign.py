@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from tests_selftest.cluster.conftest import unavailable
 from tests_selftest.cluster.hosts import Host, Hosts
 from tests_selftest.cluster.toys import Toy, toy
 from tests_selftest.launch.awkward import until
+
+AGENT = "The agent: a program"
+"""What the command line of a machine's agent shows."""
 
 
 def left(hosts: Hosts) -> list[str]:
@@ -108,6 +113,45 @@ def test_a_host_that_failed_is_not_outvoted_by_one_that_did_all(
     assert len(run["metrics"]["losses"]) == 2
     assert (run["outcome"], run["error"]["message"]) == ("error", "planted on this machine")
     assert run["error"]["node"] == hosts[0].address
+
+
+def test_a_host_that_ends_well_without_work_is_not_outvoted_either(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    project = toy(tmp_path / "project", hosts, {"msa0": "idle"})
+    assert project.run().returncode == 1
+    run = project.record()["compare_run"]
+    assert (run["outcome"], run["error"]["category"]) == ("error", "incomplete")
+    assert (run["error"]["rank"], run["error"]["node"]) == (0, hosts[0].address)
+
+
+def test_a_second_try_finds_nothing_of_the_first(hosts: Hosts, tmp_path: Path) -> None:
+    project = toy(tmp_path / "project", hosts, {"msa1": "killed once"})
+    done = project.run("--lmsv-save-weights=always", "--lmsv-fetch-weights")
+    assert done.returncode == 0, done.stdout
+    first = project.iteration / "evidence" / "msa" / "try1"
+    assert (first / "record" / "rank_0.json").is_file()
+    assert (project.iteration / "record" / "msa" / "rank_0.json").is_file()
+    for host in hosts:
+        assert (project.iteration / "weights" / "msa" / host.address).is_dir()
+
+
+def test_a_host_of_which_nothing_comes_back_is_lost(hosts: Hosts, tmp_path: Path) -> None:
+    project = toy(tmp_path / "project", hosts, seconds=2.0)
+    with project.start() as process:
+        try:
+            for _ in range(2):  # it is tried once more
+                assert until(lambda: bool(running(hosts[1], "msa")), 60)
+                agents = [p for p, words in hosts[1].processes().items() if AGENT in words]
+                for pid in agents:
+                    os.kill(pid, signal.SIGKILL)
+                assert until(lambda: not running(hosts[1], "msa"), 60)
+            output, _ = process.communicate(timeout=90)
+        finally:
+            process.kill()
+    assert process.returncode == 1
+    assert "nothing came back" in output
+    assert "could not be tested" in output
 
 
 def test_a_lost_host_is_an_error_and_not_a_finding(hosts: Hosts, tmp_path: Path) -> None:

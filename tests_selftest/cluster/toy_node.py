@@ -38,6 +38,12 @@ def main() -> None:
     if behaviour == "raise":
         time.sleep(0.3)
         raise RuntimeError("planted on this machine")
+    if behaviour == "idle":
+        return
+    if behaviour == "killed once" and not Path("/tmp/killed").exists():
+        Path("/tmp/killed").touch()
+        time.sleep(2)
+        os.kill(os.getpid(), 9)
     if behaviour == "peer lost":
         time.sleep(0.6)
         print("RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer")
