@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_lmsv.judge import known_bugs
-from pytest_lmsv.judge.covering import relative
+from pytest_lmsv.judge.covering import bounded
 from pytest_lmsv.judge.findings import Finding
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.judge.signature import Signature
+from pytest_lmsv.judge.signature import Signature, verdict_keys
 from pytest_lmsv.records import RunError
 
 _VARIABLE = re.compile(r"\s*(?:#|<path>|<shape>|<url>)\s*")
+ANY_MUTATION = "# Covers every mutation of the model, up to the limit.\n"
 _LEAST_LETTERS, _OWN_LETTERS = 8, 30
 """A message with fewer letters matches too much alone; with fewer than the second, as ``list index
 out of range``, other causes have it too, and the frame is named as well."""
@@ -29,9 +30,12 @@ def entry(
     stack: str,
     device: str,
     since: str = "",
+    fixes_off: bool = False,
 ) -> str | None:
     """Return the YAML of an entry that covers all of *findings*, which have one *signature*.
 
+    A verdict's entry is for mutations of the signature's keys; without any it says that it is for
+    all. *fixes_off*: seen on cpu without the adapter's fixes, and expected only there.
     None where no entry can: a loss that is NaN, a figure that was not compared, a lost edit.
     """
     values: dict[str, Any] = {
@@ -52,15 +56,20 @@ def entry(
         if limit is None:
             return None
         values |= {"verdict": findings[0].name, "limit": limit}
+        keys = list(verdict_keys(signature))
+        values |= {"keys": keys} if keys else {}
+    if fixes_off:
+        values["when"] = {"adapter_fixes": "off"}
     values["expected"] = True
     if since:
         values["since"] = since
-    return as_yaml(values)
+    everywhere = "verdict" in values and "keys" not in values
+    return (ANY_MUTATION if everywhere else "") + as_yaml(values)
 
 
 def bound(findings: Iterable[Finding]) -> float | None:
-    """Return a relative bound a tenth above all of *findings*, None where one has no figure."""
-    found = [relative(f.verdict) if f.verdict is not None else math.inf for f in findings]
+    """Return a `limit` a tenth above all of *findings*, None where one has no figure."""
+    found = [bounded(f.verdict) if f.verdict is not None else math.inf for f in findings]
     greatest = max(found, default=math.inf)
     if not 0 < greatest < math.inf:
         return None

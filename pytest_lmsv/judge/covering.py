@@ -11,12 +11,28 @@ from pytest_lmsv.records import Verdict
 
 
 def covers(bug: KnownBug, finding: Finding) -> bool:
-    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG."""
+    """Return whether *bug* explains *finding*: its signature the error, or its limit the NG.
+
+    An entry with keys explains no NG of a mutation that leaves one of them as it was.
+    """
     if finding.error is not None:
         return bug.signature is not None and known_bugs.match([bug], finding.error) is not None
     if finding.verdict is None or bug.verdict != finding.verdict.name:
         return False
-    return bug.limit is None or relative(finding.verdict) < bug.limit
+    if not set(bug.keys) <= set(finding.keys):
+        return False
+    return bug.limit is None or bounded(finding.verdict) < bug.limit
+
+
+def bounded(verdict: Verdict) -> float:
+    """Return what the `limit` of an entry bounds: of drift the ratio to its limit.
+
+    Drift names the first place that differs, and judges by the largest ratio of all places: the
+    named difference bounds nothing. The others: the relative difference.
+    """
+    if verdict.name == "drift":
+        return math.inf if verdict.ratio is None else verdict.ratio
+    return relative(verdict)
 
 
 def relative(verdict: Verdict) -> float:

@@ -21,6 +21,8 @@ class Finding:
     text: str
     error: RunError | None = None
     verdict: Verdict | None = None
+    keys: tuple[str, ...] = ()
+    """Of a verdict: JSON Pointers of all that the iteration's mutation changes."""
 
 
 def findings(
@@ -39,8 +41,10 @@ def findings(
     if lost_edits:
         paths = ", ".join(edit.path for edit in lost_edits)
         found.append(Finding(MUTATION, f"mutation did not reach {labels[1]}: {paths}"))
+    edits = record.mutation.edits if record.mutation is not None else ()
+    keys = tuple(sorted({edit.path for edit in edits}))
     found += [
-        Finding(verdict.name, long_text(verdict, labels), verdict=verdict)
+        Finding(verdict.name, long_text(verdict, labels), verdict=verdict, keys=keys)
         for verdict in verdicts
         if verdict.result == "NG"
     ]

@@ -15,12 +15,13 @@ from pytest_lmsv.records import RunError
 
 _REQUIRED = ("id", "title", "stack", "expected")
 _OPTIONAL = (
-    "models", "operations", "device", "signature", "verdict", "limit", "strict", "versions",
-    "when", "report", "since",
+    "models", "operations", "device", "signature", "verdict", "limit", "keys", "strict",
+    "versions", "when", "report", "since",
 )  # fmt: skip
 _VERDICTS = ("accuracy", "memory", "performance", "output", "drift")
 _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _SPECIFIER = re.compile(r"\s*([A-Za-z0-9][\w.-]*?)\s*((?:(?:[<>=!]=|[<>])\s*[\w.]+\s*,?\s*)+)\Z")
+_KEY = re.compile(r"/(?:model|data|args)(?:/(?:[^~/]|~[01])+)+")
 _CLAUSE = re.compile(r"([<>=!]=|[<>])\s*([\w.]+)")
 
 
@@ -39,7 +40,9 @@ class KnownBug:
     signature: re.Pattern[str] | None = None
     verdict: str | None = None
     limit: float | None = None
-    """Relative bound: the verdict's difference is covered below it."""
+    """The verdict is covered below it: a relative difference, of drift the ratio to its limit."""
+    keys: tuple[str, ...] = ()
+    """JSON Pointers; an NG is covered only where the mutation changes all of them."""
     strict: bool = False
     versions: tuple[str, ...] = ()
     """Specifiers such as ``mindspore<2.8``; all must hold."""
@@ -205,6 +208,12 @@ def _entry(path: Path, number: int, entry: Any) -> KnownBug:
     limit = entry.get("limit")
     if "verdict" in entry and not _is_bound(limit):
         raise InputProblem(f"{where}: `verdict` needs `limit`, a relative bound such as 0.5")
+    if entry.get("verdict") == "drift" and limit is not None and limit <= 1:
+        raise InputProblem(
+            f"{where}: `limit` of drift is {limit!r}, which covers nothing; it is in units of the "
+            "drift limit: write a number above 1"
+        )
+    keys = _keys(where, entry)
     versions = entry.get("versions", [])
     versions = [versions] if isinstance(versions, str) else versions
     for specifier in versions:
@@ -227,6 +236,7 @@ def _entry(path: Path, number: int, entry: Any) -> KnownBug:
         signature=signature,
         verdict=entry.get("verdict"),
         limit=None if limit is None else float(limit),
+        keys=keys,
         strict=entry.get("strict", False),
         versions=tuple(versions),
         when=when,
@@ -244,6 +254,25 @@ def _is_bound(value: Any) -> bool:
 def _one_of(where: str, entry: Mapping[str, Any], key: str, known: Sequence[str]) -> None:
     if key in entry and entry[key] not in known:
         raise InputProblem(f"{where}: `{key}` is {entry[key]!r}; write one of {', '.join(known)}")
+
+
+def _keys(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    keys = _names(where, entry, "keys")
+    if "keys" not in entry:
+        return ()
+    if "verdict" not in entry or "models" not in entry:
+        raise InputProblem(f"{where}: `keys` belong to a `verdict` of `models`; remove them")
+    if not keys:
+        raise InputProblem(f"{where}: `keys` is empty; name keys, or remove it to cover any")
+    for key in keys:
+        if not _KEY.fullmatch(key):
+            raise InputProblem(
+                f"{where}: `keys` has {key!r}; write JSON Pointers that begin with /model, /data "
+                "or /args, such as /model/width"
+            )
+    if entry.get("strict", False):  # other mutations are no proof that the bug is gone
+        raise InputProblem(f"{where}: `strict` can't be asked of `keys`; remove one of them")
+    return keys
 
 
 def _names(where: str, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:

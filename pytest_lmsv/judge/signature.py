@@ -89,6 +89,11 @@ def verdict_signature(model: str, dimension: str, keys: Iterable[str]) -> Signat
     return _signed(dimension, model, *sorted(set(keys)))
 
 
+def verdict_keys(signature: Signature) -> tuple[str, ...]:
+    """Return the keys in *signature*, a verdict's; none where any mutation made it NG."""
+    return signature.parts[2:]
+
+
 def normalised(text: str) -> str:
     """Return *text* without numbers, addresses, paths, pids and shapes."""
     text = text[:_READ]

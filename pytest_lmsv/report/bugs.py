@@ -23,7 +23,7 @@ from pytest_lmsv.judge.findings import Finding
 from pytest_lmsv.judge.known_bugs import KnownBug
 from pytest_lmsv.records import IterationRecord, RunError
 from pytest_lmsv.report.by_hand import by_hand
-from pytest_lmsv.report.markdown import since
+from pytest_lmsv.report.markdown import fixes_off, since
 from pytest_lmsv.report.marks import fenced, inline, places, table
 from pytest_lmsv.settings import repeated
 from pytest_lmsv.wording import counted
@@ -237,6 +237,7 @@ def _entry(campaign: Campaign, bug: Bug) -> list[str]:
         stack=side.stack,
         device=campaign.settings.device,
         since=since(campaign),
+        fixes_off=fixes_off(campaign),
     )
     if found is None:
         return ["No entry can accept this: there is no figure or error text that bounds it."]

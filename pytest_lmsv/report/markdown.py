@@ -160,6 +160,7 @@ def accepting(
         stack=stack,
         device=campaign.settings.device,
         since=since(campaign),
+        fixes_off=fixes_off(campaign),
     )
     return None if text is None else (len(slow), text)
 
@@ -179,6 +180,11 @@ def since(campaign: Campaign) -> str:
     """Return the day that the folder of *campaign* is named by, empty where it is not."""
     day = campaign.folder.name[:8]
     return f"{day[:4]}-{day[4:6]}-{day[6:]}" if day.isdigit() and len(day) == 8 else ""
+
+
+def fixes_off(campaign: Campaign) -> bool:
+    """Return whether *campaign* ran without the fixes of the adapter, which only cpu has."""
+    return campaign.settings.device == "cpu" and not campaign.settings.adapter_fixes
 
 
 def cell(verdict: Verdict | None) -> str:

@@ -14,7 +14,7 @@ KNOWN = """\
   stack: msa
   device: cpu
   verdict: drift
-  limit: 0.01
+  limit: 60
   expected: true
 """
 
