@@ -152,6 +152,8 @@ class Remote:
         after = time.monotonic() - self._started
         if text.endswith(b"\n"):
             report = json.loads(text)
+            # Counted back: when the guard there began is not known to within a login's time.
+            after -= report["ago"]  # the guard says so only when its tree is gone
             if report["ended"] in ("silence", "eof"):  # the guard has lost us, before we lost it
                 report["ended"], self._lost = "quit", "it has not heard of us for too long"
                 reason: Reason = "lost"

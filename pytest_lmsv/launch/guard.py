@@ -16,6 +16,7 @@ Then any byte is a heartbeat, and ``q`` means quit. At the end, one JSON line on
     ended              exit | eof | silence | quit
     leftovers          [{pid, command}]: outlived the command (exit), or SIGTERM (the others);
                        unkillable, likewise: still there after SIGKILL
+    ago                seconds since the command ended; 0 if that was not seen
     problem            only if the command could not be started: why
 """
 
@@ -68,10 +69,7 @@ def status(pid: int) -> "tuple[int, int] | None":
 
 
 def scan(run_id: str, root: int = 0) -> "list[Process]":
-    """Every live process that carries exactly this run id or descends from *root*.
-
-    Never this process itself nor one of its ancestors, whatever their environment.
-    """
+    """Every live process of exactly this run id or under *root*, but us and our ancestors."""
     entry = code("LMSV_RUN_ID=" + run_id)
     alive = {}  # type: dict[int, tuple[int, int]]
     children = {}  # type: dict[int, list[int]]
@@ -153,7 +151,7 @@ class Guard:
     def __init__(self, spec: "dict[str, Any]") -> None:
         self.spec = spec
         self.child = None  # type: subprocess.Popen[bytes] | None
-        self.exit_status = None  # type: int | None
+        self.exit_status, self.ended_at = None, float("inf")  # type: int | None, float
         self.asked = ""
         # Every signal wakes the loop; a handler, unlike SIG_IGN, is not inherited by the command.
         self.waker, waking = os.pipe()
@@ -204,6 +202,7 @@ class Guard:
                 return True
             if self.child is not None and pid == self.child.pid:
                 self.exit_status = -os.WTERMSIG(state) if os.WIFSIGNALED(state) else state >> 8
+                self.ended_at = time.monotonic()
 
     def woken(self) -> bytes:
         """The numbers of the signals that came."""
@@ -275,7 +274,7 @@ def main() -> int:
         return 1
     line, early = line.split(b"\n", 1)
     guard = Guard(json.loads(line.decode("utf-8")))
-    report = {"exit_status": None, "ended": "exit"}  # type: dict[str, Any]
+    report = {"exit_status": None, "ended": "exit", "ago": 0.0}  # type: dict[str, Any]
     leftovers, unkillable = [], []  # type: list[Process], list[Process]
     try:
         guard.adopt()
@@ -287,6 +286,7 @@ def main() -> int:
         report["ended"] = guard.wait(early)
         leftovers, unkillable = guard.clean_up(report["ended"])
         report["exit_status"] = guard.exit_status
+        report["ago"] = max(0.0, time.monotonic() - guard.ended_at)
     for name, processes in (("leftovers", leftovers), ("unkillable", unkillable)):
         report[name] = [{"pid": process.pid, "command": process.command} for process in processes]
     try:
