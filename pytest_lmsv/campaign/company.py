@@ -21,7 +21,7 @@ from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.cluster.team import Member, Team
 from pytest_lmsv.launch import devices, npus, ports
-from pytest_lmsv.launch.job import Job
+from pytest_lmsv.launch.job import Job, id_of_node
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Stack
 
@@ -104,9 +104,12 @@ class Company:
                 self._seat(runner, spec, side, room, root, master_port), noise_run=place.noise
             )
             name = room.member.node.name
-            jobs[name] = runner.job(spec, side, run_id, folder / launcher.name, seat, room.log)
-            if room.member.devices:
-                self._note(room.member, run_id)
+            own = id_of_node(run_id, room.member.node.rank)
+            jobs[name] = runner.job(spec, side, own, folder / launcher.name, seat, room.log)
+            if room.member.work is None:
+                runner.lease.note(own)
+            elif room.member.devices:
+                self._note(room.member, own)
         watch = runner.following(place.log(side))
         master = jobs[self.team.master.node.name]
         try:

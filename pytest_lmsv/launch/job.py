@@ -10,6 +10,11 @@ from typing import Literal
 Reason = Literal["exit", "time limit", "silence", "interrupted", "lost"]
 
 
+def id_of_node(run_id: str, rank: int) -> str:
+    """The id of a run's part on one of several machines, which may see each other's processes."""
+    return f"{run_id}.n{rank}"
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A command with its complete environment, its log file and its limits (seconds)."""
