@@ -80,8 +80,10 @@ class Remote:
             self.problem = problem
 
     async def _whole(self) -> None:
-        heartbeat = {"inherit": True, "heartbeat_s": LOST_S, "parent": None}
-        guard = await self._program(GUARD, {**local.specification(self.job), **heartbeat})
+        heartbeat = {"heartbeat_s": LOST_S, "parent": None}
+        inherited = {"inherit": True, "without": self.job.without}
+        given = {**local.specification(self.job), **heartbeat, **inherited}
+        guard = await self._program(GUARD, given)
         watcher: asyncssh.SSHClientProcess[bytes] | None = None
         helpers: list[asyncio.Task[None]] = []
         try:

@@ -7,7 +7,8 @@ package, so it may not import the package.
 First line of stdin: one JSON object
     argv, cwd, run_id  what to run, where, and its mark
     log                the file that takes stdout and stderr; starts empty
-    env, inherit       the complete environment; with inherit, on top of the guard's own
+    env, inherit       the complete environment; with inherit, on top of the guard's own,
+    without            of which it gets nothing whose NAME= begins with one of these
     heartbeat_s        0: only EOF ends the run; else silence on stdin for so long does too
     grace_s            seconds between SIGTERM and SIGKILL
     parent             optional pid: the guard ends the run also when this parent dies
@@ -155,8 +156,8 @@ class Guard:
         self.asked = ""
         # Every signal wakes the loop; a handler, unlike SIG_IGN, is not inherited by the command.
         self.waker, waking = os.pipe()
-        for end in (self.waker, waking):
-            os.set_blocking(end, False)
+        os.set_blocking(self.waker, False)
+        os.set_blocking(waking, False)
         signal.set_wakeup_fd(waking)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda _number, _frame: None)
@@ -174,8 +175,9 @@ class Guard:
 
     def start(self) -> None:
         """Start the command; OSError or ValueError if that is not possible."""
-        spec = self.spec
-        env = dict(os.environb) if spec.get("inherit") else {}
+        spec, without = self.spec, tuple(map(code, self.spec.get("without", ())))
+        own = os.environb.items() if spec.get("inherit") else ()
+        env = {name: text for name, text in own if not (name + b"=").startswith(without)}
         env.update({code(name): code(value) for name, value in spec["env"].items()})
         env[b"LMSV_RUN_ID"] = code(spec["run_id"])
         log = os.open(code(spec["log"]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
@@ -250,8 +252,7 @@ class Guard:
 
     def clean_up(self, ended: str) -> "tuple[list[Process], list[Process]]":
         """End what is left of the tree; returns leftovers and unkillable ones."""
-        me, run_id = os.getpid(), self.spec["run_id"]
-        until = time.monotonic() + SETTLE_S
+        me, run_id, until = os.getpid(), self.spec["run_id"], time.monotonic() + SETTLE_S
         while ended == "exit" and time.monotonic() < until:
             if not self.reap() and not scan(run_id, me):
                 return [], []
@@ -266,16 +267,15 @@ def code(text: object) -> bytes:
 
 
 def main() -> int:
-    line = part = os.read(0, 65536)
-    while part and b"\n" not in line:
-        part = os.read(0, 65536)
-        line += part
-    if not part:
-        return 1
+    line = b""
+    while b"\n" not in line:
+        line, before = line + os.read(0, 65536), line
+        if line == before:
+            return 1
     line, early = line.split(b"\n", 1)
     guard = Guard(json.loads(line.decode("utf-8")))
     report = {"exit_status": None, "ended": "exit", "ago": 0.0}  # type: dict[str, Any]
-    leftovers, unkillable = [], []  # type: list[Process], list[Process]
+    left = [], []  # type: tuple[list[Process], list[Process]]
     try:
         guard.adopt()
         guard.start()
@@ -284,10 +284,10 @@ def main() -> int:
         report["problem"] = ": ".join(filter(None, [getattr(error, "strerror", str(error)), where]))
     else:
         report["ended"] = guard.wait(early)
-        leftovers, unkillable = guard.clean_up(report["ended"])
+        left = guard.clean_up(report["ended"])
         report["exit_status"] = guard.exit_status
         report["ago"] = max(0.0, time.monotonic() - guard.ended_at)
-    for name, processes in (("leftovers", leftovers), ("unkillable", unkillable)):
+    for name, processes in zip(("leftovers", "unkillable"), left):  # noqa: B905 (Python 3.10)
         report[name] = [{"pid": process.pid, "command": process.command} for process in processes]
     try:
         os.write(1, json.dumps(report).encode("ascii") + b"\n")

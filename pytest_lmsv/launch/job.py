@@ -32,6 +32,8 @@ class Job:
     """More files, or folders of files (one level), whose growth counts as output."""
     grace: float = 5.0
     """Between SIGTERM and SIGKILL."""
+    without: tuple[str, ...] = ()
+    """On another machine, what a run does not inherit: beginnings of ``NAME=``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,16 @@ def test_a_run_is_one_over_all_hosts(hosts: Hosts, tmp_path: Path) -> None:
     assert one["LMSV_RUN_ID"] == zero["LMSV_RUN_ID"][:-1] + "1"
 
 
+def test_what_a_login_exports_does_not_reach_a_run(hosts: Hosts, tmp_path: Path) -> None:
+    names = ["PYTHONSTARTUP", "LMSV_NOISE_RUN", "LMSV_FOO", "LOAD_PATH", "SAVE_PATH", "PTA_NAMES"]
+    words = " ".join(f"{name}=/leak" for name in names)
+    project = toy(tmp_path / "project", hosts)
+    hosts[1].outside("/root/.bashrc").write_text(f"export {words}\n")
+    assert project.run().returncode == 0
+    found = environments(project.iteration, hosts[1])[1]
+    assert [name for name, text in found.items() if text == "/leak"] == ["PTA_NAMES"]
+
+
 def test_machines_that_see_each_others_processes_do_not_end_each_others_runs(
     hosts: Hosts, tmp_path: Path
 ) -> None:
