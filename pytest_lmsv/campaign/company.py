@@ -13,7 +13,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pytest_lmsv.campaign import several
-from pytest_lmsv.campaign.contract import Seat
+from pytest_lmsv.campaign.contract import NOT_PASSED_ON, Seat
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.several import Gathered, Room
@@ -21,7 +21,7 @@ from pytest_lmsv.campaign.sides import Side
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.cluster.team import Member, Team
 from pytest_lmsv.launch import devices, npus, ports
-from pytest_lmsv.launch.job import Job
+from pytest_lmsv.launch.job import Job, id_of_node
 from pytest_lmsv.problems import EnvironmentProblem
 from pytest_lmsv.records import Stack
 
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 HCCL_PORTS = 16
 LEASE_S = 1.0
+CONTRACT = (
+    *("MM_MODEL", "MM_DATA", "TRAIN_ITERS", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK"),
+    *("NPUS_PER_NODE", "HCCL_IF_BASE_PORT", "ASCEND_PROCESS_LOG_PATH", "ASCEND_RT_VISIBLE_DEVICES"),
+    *("DATASET_ROOT", "SAVE_PATH", "LOAD_PATH", "WORKSPACE_ROOT", "MINDSPEED_MM_PATH"),
+    *("PTA_NAME", "MSA_NAME"),
+)
+NOT_INHERITED = (*NOT_PASSED_ON, *(f"{name}=" for name in CONTRACT))
+"""Beginnings of ``NAME=`` that a run does not take from a node's login: the launch contract's."""
 
 
 @dataclass
@@ -104,9 +112,13 @@ class Company:
                 self._seat(runner, spec, side, room, root, master_port), noise_run=place.noise
             )
             name = room.member.node.name
-            jobs[name] = runner.job(spec, side, run_id, folder / launcher.name, seat, room.log)
-            if room.member.devices:
-                self._note(room.member, run_id)
+            own = id_of_node(run_id, room.member.node.rank)
+            job = runner.job(spec, side, own, folder / launcher.name, seat, room.log)
+            jobs[name] = replace(job, without=NOT_INHERITED)
+            if room.member.work is None:
+                runner.lease.note(own)
+            elif room.member.devices:
+                self._note(room.member, own)
         watch = runner.following(place.log(side))
         master = jobs[self.team.master.node.name]
         try:

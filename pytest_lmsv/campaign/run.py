@@ -140,7 +140,6 @@ class Runner:
         self, company: Company, spec: ModelSpec, side: Side, place: Place, run_id: str
     ) -> RunRecord:
         """The same over several machines."""
-        self.lease.note(run_id)
         self.reporter.begin(spec.name, place.name, side.label, self.settings.steps)
         began = time.time()
         try:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_lmsv.cluster.nodes import Node
 from pytest_lmsv.launch.job import Ended, Reason
+
+MOMENT_S = 0.5
+"""Ends so close together may be seen in the wrong order: a link is slow, or a shell is."""
+_HIT = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)
+HIT = frozenset(int(sign) for number in _HIT for sign in (-number, 128 + number))
+"""Exit statuses, also a shell's, of a command that did not end by its own will."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,8 @@ class NodeEnded:
     node: Node
     ended: Ended
     after: float
-    """Seconds from the start of the run until this end was seen, by this machine's clock."""
+    """Seconds from the start of the run to the command's own end, or to its loss, by this machine's
+    clock: what the guard does after that end is not in it."""
     why: str = ""
     """What happened, where the node was lost."""
 
@@ -53,20 +61,16 @@ class Joint:
 
 
 def cause(ends: Sequence[NodeEnded], window: float) -> NodeEnded | None:
-    """The failed end that the others follow from.
+    """The failed end that the others follow from: the first.
 
-    Ends so close together (*window*, s) are one event, whose order by the clock says little: in it
-    a lost node comes before a killed command, and that before one that ended with an error.
+    Two others come before it: a lost node, as a loss is seen late (up to *window*, s); and a
+    command that was killed or crashed in the same moment. An abort is no sign of a cause: that is
+    how many a process ends when its peer is gone.
     """
     failed = sorted((end for end in ends if end.failed), key=lambda end: end.after)
     if not failed:
         return None
-    close = [end for end in failed if end.after <= failed[0].after + window]
-    return min(close, key=_rank)
-
-
-def _rank(end: NodeEnded) -> tuple[int, float]:
-    status = end.ended.exit_status
-    if end.ended.reason == "lost":
-        return 0, end.after
-    return (1 if status is not None and (status < 0 or status > 128) else 2), end.after
+    first = failed[0].after
+    lost = [e for e in failed if e.ended.reason == "lost" and e.after <= first + window]
+    hit = [e for e in failed if e.ended.exit_status in HIT and e.after <= first + MOMENT_S]
+    return (lost or hit or failed)[0]

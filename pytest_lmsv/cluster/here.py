@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from typing import Any
 
 from pytest_lmsv.cluster.ending import NodeEnded
 from pytest_lmsv.cluster.nodes import Node
@@ -69,7 +70,7 @@ class Here:
             with self._process:
                 local.close_stdin(self._process)
 
-    def _finish(self, report: dict[str, object] | None) -> None:
+    def _finish(self, report: dict[str, Any] | None) -> None:
         after = time.monotonic() - self._started
         if report is None:  # the guard was killed
             found, left = local.end_run(self.job.run_id, self.job.grace)
@@ -77,6 +78,7 @@ class Here:
             ended = Ended(None, reason, after, found, left)
             self.end = NodeEnded(self.node, ended, after, "the guard of the run was killed")
             return
+        after -= float(report["ago"])  # the guard says so only when its tree is gone
         try:
             ended = local.ended(report, self.job, self._reason, after)
         except EnvironmentProblem as problem:

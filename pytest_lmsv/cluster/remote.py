@@ -80,8 +80,10 @@ class Remote:
             self.problem = problem
 
     async def _whole(self) -> None:
-        heartbeat = {"inherit": True, "heartbeat_s": LOST_S, "parent": None}
-        guard = await self._program(GUARD, {**local.specification(self.job), **heartbeat})
+        heartbeat = {"heartbeat_s": LOST_S, "parent": None}
+        inherited = {"inherit": True, "without": self.job.without}
+        given = {**local.specification(self.job), **heartbeat, **inherited}
+        guard = await self._program(GUARD, given)
         watcher: asyncssh.SSHClientProcess[bytes] | None = None
         helpers: list[asyncio.Task[None]] = []
         try:
@@ -152,6 +154,8 @@ class Remote:
         after = time.monotonic() - self._started
         if text.endswith(b"\n"):
             report = json.loads(text)
+            # Counted back: when the guard there began is not known to within a login's time.
+            after -= report["ago"]  # the guard says so only when its tree is gone
             if report["ended"] in ("silence", "eof"):  # the guard has lost us, before we lost it
                 report["ended"], self._lost = "quit", "it has not heard of us for too long"
                 reason: Reason = "lost"

@@ -7,7 +7,8 @@ package, so it may not import the package.
 First line of stdin: one JSON object
     argv, cwd, run_id  what to run, where, and its mark
     log                the file that takes stdout and stderr; starts empty
-    env, inherit       the complete environment; with inherit, on top of the guard's own
+    env, inherit       the complete environment; with inherit, on top of the guard's own,
+    without            of which it gets nothing whose NAME= begins with one of these
     heartbeat_s        0: only EOF ends the run; else silence on stdin for so long does too
     grace_s            seconds between SIGTERM and SIGKILL
     parent             optional pid: the guard ends the run also when this parent dies
@@ -16,6 +17,7 @@ Then any byte is a heartbeat, and ``q`` means quit. At the end, one JSON line on
     ended              exit | eof | silence | quit
     leftovers          [{pid, command}]: outlived the command (exit), or SIGTERM (the others);
                        unkillable, likewise: still there after SIGKILL
+    ago                seconds since the command ended; 0 if that was not seen
     problem            only if the command could not be started: why
 """
 
@@ -68,10 +70,7 @@ def status(pid: int) -> "tuple[int, int] | None":
 
 
 def scan(run_id: str, root: int = 0) -> "list[Process]":
-    """Every live process that carries exactly this run id or descends from *root*.
-
-    Never this process itself nor one of its ancestors, whatever their environment.
-    """
+    """Every live process of exactly this run id or under *root*, but us and our ancestors."""
     entry = code("LMSV_RUN_ID=" + run_id)
     alive = {}  # type: dict[int, tuple[int, int]]
     children = {}  # type: dict[int, list[int]]
@@ -153,12 +152,12 @@ class Guard:
     def __init__(self, spec: "dict[str, Any]") -> None:
         self.spec = spec
         self.child = None  # type: subprocess.Popen[bytes] | None
-        self.exit_status = None  # type: int | None
+        self.exit_status, self.ended_at = None, float("inf")  # type: int | None, float
         self.asked = ""
         # Every signal wakes the loop; a handler, unlike SIG_IGN, is not inherited by the command.
         self.waker, waking = os.pipe()
-        for end in (self.waker, waking):
-            os.set_blocking(end, False)
+        os.set_blocking(self.waker, False)
+        os.set_blocking(waking, False)
         signal.set_wakeup_fd(waking)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda _number, _frame: None)
@@ -176,8 +175,9 @@ class Guard:
 
     def start(self) -> None:
         """Start the command; OSError or ValueError if that is not possible."""
-        spec = self.spec
-        env = dict(os.environb) if spec.get("inherit") else {}
+        spec, without = self.spec, tuple(map(code, self.spec.get("without", ())))
+        own = os.environb.items() if spec.get("inherit") else ()
+        env = {name: text for name, text in own if not (name + b"=").startswith(without)}
         env.update({code(name): code(value) for name, value in spec["env"].items()})
         env[b"LMSV_RUN_ID"] = code(spec["run_id"])
         log = os.open(code(spec["log"]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
@@ -204,6 +204,7 @@ class Guard:
                 return True
             if self.child is not None and pid == self.child.pid:
                 self.exit_status = -os.WTERMSIG(state) if os.WIFSIGNALED(state) else state >> 8
+                self.ended_at = time.monotonic()
 
     def woken(self) -> bytes:
         """The numbers of the signals that came."""
@@ -251,8 +252,7 @@ class Guard:
 
     def clean_up(self, ended: str) -> "tuple[list[Process], list[Process]]":
         """End what is left of the tree; returns leftovers and unkillable ones."""
-        me, run_id = os.getpid(), self.spec["run_id"]
-        until = time.monotonic() + SETTLE_S
+        me, run_id, until = os.getpid(), self.spec["run_id"], time.monotonic() + SETTLE_S
         while ended == "exit" and time.monotonic() < until:
             if not self.reap() and not scan(run_id, me):
                 return [], []
@@ -267,16 +267,15 @@ def code(text: object) -> bytes:
 
 
 def main() -> int:
-    line = part = os.read(0, 65536)
-    while part and b"\n" not in line:
-        part = os.read(0, 65536)
-        line += part
-    if not part:
-        return 1
+    line = b""
+    while b"\n" not in line:
+        line, before = line + os.read(0, 65536), line
+        if line == before:
+            return 1
     line, early = line.split(b"\n", 1)
     guard = Guard(json.loads(line.decode("utf-8")))
-    report = {"exit_status": None, "ended": "exit"}  # type: dict[str, Any]
-    leftovers, unkillable = [], []  # type: list[Process], list[Process]
+    report = {"exit_status": None, "ended": "exit", "ago": 0.0}  # type: dict[str, Any]
+    left = [], []  # type: tuple[list[Process], list[Process]]
     try:
         guard.adopt()
         guard.start()
@@ -285,9 +284,10 @@ def main() -> int:
         report["problem"] = ": ".join(filter(None, [getattr(error, "strerror", str(error)), where]))
     else:
         report["ended"] = guard.wait(early)
-        leftovers, unkillable = guard.clean_up(report["ended"])
+        left = guard.clean_up(report["ended"])
         report["exit_status"] = guard.exit_status
-    for name, processes in (("leftovers", leftovers), ("unkillable", unkillable)):
+        report["ago"] = max(0.0, time.monotonic() - guard.ended_at)
+    for name, processes in zip(("leftovers", "unkillable"), left):  # noqa: B905 (Python 3.10)
         report[name] = [{"pid": process.pid, "command": process.command} for process in processes]
     try:
         os.write(1, json.dumps(report).encode("ascii") + b"\n")

@@ -10,6 +10,11 @@ from typing import Literal
 Reason = Literal["exit", "time limit", "silence", "interrupted", "lost"]
 
 
+def id_of_node(run_id: str, rank: int) -> str:
+    """The id of a run's part on one of several machines, which may see each other's processes."""
+    return f"{run_id}.n{rank}"
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A command with its complete environment, its log file and its limits (seconds)."""
@@ -27,6 +32,8 @@ class Job:
     """More files, or folders of files (one level), whose growth counts as output."""
     grace: float = 5.0
     """Between SIGTERM and SIGKILL."""
+    without: tuple[str, ...] = ()
+    """On another machine, what a run does not inherit: beginnings of ``NAME=``."""
 
 
 @dataclass(frozen=True, slots=True)

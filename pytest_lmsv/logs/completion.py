@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,12 +63,17 @@ def read_record(
     return tuple(completions[rank] for rank in sorted(completions)), Exact(curves, noise)
 
 
+def belongs(written: str, run_id: str) -> bool:
+    """Whether *written* is the id of run *run_id* or of its part on one of several machines."""
+    return re.fullmatch(re.escape(run_id) + r"(\.n[0-9]+)?", written) is not None
+
+
 def _completion(path: Path, run_id: str | None, notes: list[Note]) -> Completion | None:
     try:
         data = json.loads(path.read_bytes())
         if data.get("complete") is not True:
             return None
-        if run_id is not None and data["run_id"] != run_id:
+        if run_id is not None and not belongs(data["run_id"], run_id):
             notes.append(Note("left_out", f"{path}: written by run {data['run_id']}"))
             return None
         return Completion(
@@ -129,7 +135,7 @@ def _noise(path: Path, run_id: str | None, notes: list[Note]) -> tuple[Curve, ..
     """Return what the noise runs in *path* made; a failed one is a note."""
     try:
         data = json.loads(path.read_bytes())
-        if run_id is not None and data["run_id"] != run_id:
+        if run_id is not None and not belongs(data["run_id"], run_id):
             return ()
         if data.get("error"):
             notes.append(Note("noise", f"the noise run failed: {data['error']}"))

@@ -74,7 +74,42 @@ def test_a_run_is_one_over_all_hosts(hosts: Hosts, tmp_path: Path) -> None:
         assert found["LMSV_RUN_DIR"].startswith(f"{host.work}/output/")
         assert found["MM_MODEL"].startswith(f"{host.work}/output/")
         assert "HCCL_IF_BASE_PORT" in found
-    assert zero["LMSV_RUN_ID"] == one["LMSV_RUN_ID"]
+    assert zero["LMSV_RUN_ID"].endswith(".n0")
+    assert one["LMSV_RUN_ID"] == zero["LMSV_RUN_ID"][:-1] + "1"
+
+
+def test_what_a_login_exports_does_not_reach_a_run(hosts: Hosts, tmp_path: Path) -> None:
+    names = ["PYTHONSTARTUP", "LMSV_NOISE_RUN", "LMSV_FOO", "LOAD_PATH", "SAVE_PATH", "PTA_NAMES"]
+    words = " ".join(f"{name}=/leak" for name in names)
+    project = toy(tmp_path / "project", hosts)
+    hosts[1].outside("/root/.bashrc").write_text(f"export {words}\n")
+    assert project.run().returncode == 0
+    found = environments(project.iteration, hosts[1])[1]
+    assert [name for name, text in found.items() if text == "/leak"] == ["PTA_NAMES"]
+
+
+def test_machines_that_see_each_others_processes_do_not_end_each_others_runs(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """As with docker --pid=host; here one host under two names."""
+    stay_then_work = "time.sleep(2.0 * RANK)  # rank 0 ends while rank 1 works"
+    project = toy(tmp_path / "project", hosts)
+    script = project.folder / "scripts/toy_node.py"
+    text = script.read_text()
+    wait = 'time.sleep(float(MODEL.get("seconds", 0)))'
+    assert wait in text
+    script.write_text(text.replace(wait, stay_then_work))
+    settings = json.loads((project.folder / "nodes.yaml").read_text())
+    several = settings["MULTI_NODE"]
+    first = several["OTHER_NODES"][0]
+    again = {"HOST": f"root@::ffff:{hosts[0].address}", "LMSV_PATH": f"{first['LMSV_PATH']}/again"}
+    several |= {"OTHER_NODES": [first, {**first, **again}], "SSH_HOST_KEYS": "accept-new"}
+    (project.folder / "nodes.yaml").write_text(json.dumps(settings))
+    hosts[0].run("mkdir", "-p", again["LMSV_PATH"])
+    done = project.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    for side in ("baseline_run", "compare_run"):
+        assert [node["exit_status"] for node in project.record()[side]["per_node"]] == [0, 0]
 
 
 def test_the_host_that_failed_first_is_the_cause(hosts: Hosts, tmp_path: Path) -> None:

@@ -131,6 +131,19 @@ def test_survivors_may_say_why_they_end(hosts: Hosts) -> None:
     assert found.nodes[0].ended.exit_status == 1
 
 
+def test_a_node_that_is_slow_to_clean_up_is_still_the_first(hosts: Hosts) -> None:
+    deaf = "sleep 0.5; (trap '' TERM; exec sleep 300) & exit 1"
+    found = running.run(on_hosts(hosts, ["sleep 2; exit 1", deaf]))
+    assert blamed(found) == hosts[1].name
+    assert found.nodes[1].after < 2 < found.nodes[0].after
+    assert found.nodes[1].ended.leftovers
+
+
+def test_an_abort_after_a_peer_is_lost_is_not_the_cause(hosts: Hosts) -> None:
+    found = running.run(on_hosts(hosts, ["sleep 2; kill -ABRT $$", "exit 1"]))
+    assert (blamed(found), found.nodes[0].ended.exit_status) == (hosts[1].name, -signal.SIGABRT)
+
+
 @pytest.mark.parametrize(
     ("limit", "reason"), [("time_limit", "time limit"), ("silence_limit", "silence")]
 )
@@ -264,7 +277,11 @@ def end(name: str, after: float, status: int | None, reason: Reason = "exit") ->
     ("ends", "name"),
     [
         ([end("a", 9.0, 1), end("b", 2.0, 1)], "b"),
-        ([end("a", 1.0, 1), end("b", 2.0, -9)], "b"),  # killed: the other only noticed it
+        ([end("a", 1.0, 1), end("b", 1.3, -9)], "b"),  # killed: the other only noticed it
+        ([end("a", 1.0, 1), end("b", 1.3, 139)], "b"),
+        ([end("a", 1.0, 1), end("b", 2.0, -9)], "a"),  # ends are timed: too late to be its cause
+        ([end("a", 1.0, 1), end("b", 1.3, -6), end("c", 1.3, 134)], "a"),  # aborted on its loss
+        ([end("a", 1.0, 1), end("b", 1.3, 143)], "a"),
         ([end("a", 1.0, 1), end("b", 2.0, 137), end("c", 2.5, None, "lost")], "c"),
         ([end("a", 1.0, 1), end("b", 9.0, None, "lost")], "a"),
         ([end("a", 1.0, 0), end("b", 1.0, None, "interrupted")], None),

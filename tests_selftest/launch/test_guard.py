@@ -83,6 +83,16 @@ def test_a_guard_sent_as_source_ends_the_tree(
     assert not [pid for pid in pids(tmp_path).values() if alive(pid)]
 
 
+def test_the_report_says_how_long_ago_the_command_ended(tmp_path: Path, run_id: str) -> None:
+    deaf = "(trap '' TERM; exec sleep 300) & exit 3"
+    process, _ = speak(tmp_path, run_id, argv=["bash", "-c", deaf], grace_s=1.0)
+    with process:
+        assert process.stdout is not None
+        report = json.loads(process.stdout.readline())
+    assert (report["ended"], report["exit_status"]) == ("exit", 3)
+    assert 1.0 <= report["ago"] < 5
+
+
 def test_a_heartbeat_that_stops_under_a_storm_is_noticed(tmp_path: Path, run_id: str) -> None:
     process, _ = speak(tmp_path, run_id, heartbeat_s=0.5, argv=["bash", "-c", STORM])
     assert process.stdin is not None

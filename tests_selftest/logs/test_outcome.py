@@ -185,10 +185,22 @@ def test_an_inference_is_complete_with_the_record_of_every_rank(tmp_path: Path) 
     assert both.metrics.generation_s == 5.5
 
 
-def test_a_record_of_another_run_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", ["a.b", "a.b.n0", "a.b.n12"])
+def test_a_record_of_the_run_on_one_of_its_machines_is_its_own(
+    tmp_path: Path, written: str
+) -> None:
+    completion(tmp_path / "record", 0, run_id=written, steps=None)
+    given = {"record": tmp_path / "record", "run_id": "a.b"}
+    found = record_of(tmp_path, "x\n", "inference", **given, steps=None)
+    assert found.notes == ()
+    assert [done.run_id for done in found.completions] == [written]
+
+
+@pytest.mark.parametrize("written", ["old", "a.bb", "a.b.n", "a.b.nx", "a.b.n1.n1", "axb", "a"])
+def test_a_record_of_another_run_is_left_out(tmp_path: Path, written: str) -> None:
     folder = tmp_path / "record"
-    completion(folder, 0, run_id="old")
-    found = record_of(tmp_path, "x\n", "inference", record=folder, run_id="new", steps=None)
+    completion(folder, 0, run_id=written)
+    found = record_of(tmp_path, "x\n", "inference", record=folder, run_id="a.b", steps=None)
     assert found.error is not None
     assert found.error.category == "incomplete"
     assert [note.code for note in found.notes] == ["left_out"]
