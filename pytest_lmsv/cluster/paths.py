@@ -65,7 +65,8 @@ def path_map(
     found: dict[PurePosixPath, Rule] = {}
     pairs = [*((pair, True) for pair in stated), *((pair, False) for pair in roots)]
     for (here, there), exact in pairs:
-        local, remote = _absolute(here, "a root here"), _absolute(there, "a root on a node")
+        local = _absolute(here, "a root here")
+        remote = _absolute(there, "a root on a node")
         for name in dict.fromkeys((local, _absolute(resolve(str(local)), "a root here"))):
             # Of two pairs with one root here, the first counts: PATH_MAP, then the others.
             rule = rule_of(name, remote, exact=exact)
