@@ -78,8 +78,8 @@ def path_map(
 def rule_of(local: PurePosixPath, remote: PurePosixPath, *, exact: bool = False) -> Rule:
     """The rule of one pair of roots; *exact*: of no others than these.
 
-    Else MindSpeed-MM may be named by its code folder on one machine and by the workspace above it on the
-    other: then the code folder of that workspace is meant.
+    Else MindSpeed-MM may be named by its code folder on one machine and by the workspace above it
+    on the other: then the code folder of that workspace is meant.
     """
     is_code = [path.name.lower() == CODE.lower() for path in (local, remote)]
     if exact:
