@@ -85,9 +85,10 @@ def look(asked: "dict[str, Any]") -> "dict[str, Any]":
 def inventory(asked: "dict[str, Any]") -> "dict[str, Any]":
     """Regular files below *folder* by relative path: size, and with *digests* also SHA-256.
 
-    Links are named, never followed; folders named in *without* are left out.
+    Links are named, never followed; folders named in *without* are left out, and files that vanish
+    meanwhile. More than MOST_FILES are a problem.
     """
-    top = Path(asked["folder"])
+    top, count = Path(asked["folder"]), 0
     files, links = {}, []  # type: dict[str, list[Any]], list[str]
     leave_out = set(asked.get("without", ()))
     for place, folders, names in os.walk(str(top)):
@@ -96,12 +97,20 @@ def inventory(asked: "dict[str, Any]") -> "dict[str, Any]":
         for name in names:
             path = Path(place) / name
             relative = str(path.relative_to(top))
-            status = path.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                links.append(relative)
-            elif len(files) < MOST_FILES:
-                digest = sha256(path) if asked.get("digests") else ""
-                files[relative] = [status.st_size, digest]
+            try:
+                status = path.lstat()
+                if not stat.S_ISREG(status.st_mode):
+                    links.append(relative)
+                    continue
+                count += 1
+                if count <= MOST_FILES:
+                    digest = sha256(path) if asked.get("digests") else ""
+                    files[relative] = [status.st_size, digest]
+            except FileNotFoundError:
+                continue
+    if count > MOST_FILES:
+        told = "{} holds {} files, and {} are the most that are copied; make an archive of it there"
+        return {"problem": told.format(top, count, MOST_FILES)}
     return {"files": files, "links": links, "there": top.is_dir()}
 
 

@@ -37,7 +37,7 @@ class Channel:
         """
 
         async def receive() -> bytes:
-            return bytes(await asyncio.wait_for(self._process.stdout.readline(), timeout))
+            return await asyncio.wait_for(self._line(), timeout)
 
         node = self._node
         try:
@@ -48,6 +48,16 @@ class Channel:
             raise refusals.lost(node, "while it was talked to") from None
         if not line and self._process.is_closing() and self._process.returncode is None:
             raise refusals.lost(node, "while it was talked to")
+        return line
+
+    async def _line(self) -> bytes:
+        line = b""
+        while not line.endswith(b"\n"):
+            # asyncssh gives a line in parts where it is longer than its buffer (2 MB).
+            part = bytes(await self._process.stdout.readline())
+            if not part:
+                break
+            line += part
         return line
 
     def errors(self) -> str:

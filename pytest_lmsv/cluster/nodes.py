@@ -44,6 +44,16 @@ class Node:
         return self.host is None
 
 
+def address_of(node: Node) -> str:
+    """What the others call *node*: HostName of the ssh configuration where HOST is an alias."""
+    import asyncssh
+
+    if node.host is None or node.address != node.host:
+        return node.address
+    given = {"config": [str(node.ssh_config.expanduser())]} if node.ssh_config else {}
+    return str(asyncssh.SSHClientConnectionOptions(host=node.host, **given).host)
+
+
 def nodes(
     block: MultiNode, *, controller: bool = False, device: Device = "cpu"
 ) -> tuple[Node, ...]:

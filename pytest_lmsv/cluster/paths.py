@@ -57,30 +57,34 @@ def path_map(
     *,
     resolve: Callable[[str], str] = os.path.realpath,
 ) -> PathMap:
-    """The mapping of *roots* (here, on the node); *stated* pairs (PATH_MAP) win over them.
+    """The mapping of *roots* (here, on the node); *stated* pairs (PATH_MAP) win, taken as stated.
 
     A root here that is a symlink maps under both its names: paths of a session are resolved, those
     of a configuration are not. Raises InputProblem for a path that is not absolute.
     """
     found: dict[PurePosixPath, Rule] = {}
-    for here, there in (*stated, *roots):
-        local, remote = _absolute(here, "a root here"), _absolute(there, "a root on a node")
+    pairs = [*((pair, True) for pair in stated), *((pair, False) for pair in roots)]
+    for (here, there), exact in pairs:
+        local = _absolute(here, "a root here")
+        remote = _absolute(there, "a root on a node")
         for name in dict.fromkeys((local, _absolute(resolve(str(local)), "a root here"))):
             # Of two pairs with one root here, the first counts: PATH_MAP, then the others.
-            rule = rule_of(name, remote)
+            rule = rule_of(name, remote, exact=exact)
             found.setdefault(rule.reach, rule)
     ordered = sorted(found.values(), key=lambda rule: (-len(rule.reach.parts), str(rule.reach)))
     return PathMap(tuple(ordered))
 
 
-def rule_of(local: PurePosixPath, remote: PurePosixPath) -> Rule:
-    """The rule of one pair of roots.
+def rule_of(local: PurePosixPath, remote: PurePosixPath, *, exact: bool = False) -> Rule:
+    """The rule of one pair of roots; *exact*: of no others than these.
 
-    MindSpeed-MM may be named by its code folder on one machine and by the workspace above it on the
-    other: then the code folder of that workspace is meant.
+    Else MindSpeed-MM may be named by its code folder on one machine and by the workspace above it
+    on the other: then the code folder of that workspace is meant.
     """
     is_code = [path.name.lower() == CODE.lower() for path in (local, remote)]
-    if is_code == [True, False]:
+    if exact:
+        pass
+    elif is_code == [True, False]:
         remote /= CODE
     elif is_code == [False, True]:
         remote = remote.parent

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pytest_lmsv.cluster import agents, transfer
 from pytest_lmsv.cluster.agents import Agent
-from pytest_lmsv.cluster.nodes import Node
+from pytest_lmsv.cluster.nodes import Node, address_of
 from pytest_lmsv.cluster.paths import PathMap, path_map
 from pytest_lmsv.cluster.sftp import Files
 from pytest_lmsv.cluster.ssh import Connection
@@ -172,13 +172,13 @@ class Team:
         work = root / "output" / self._folder / node.name
         agent.ask("make", folder=str(work))  # it may be back after it was lost
         machine = Machine(node, agent, Files(connection))
-        return Member(node, paths, machine, connection, work, node.address, None)
+        return Member(node, paths, machine, connection, work, address_of(node), None)
 
     def _find_routes(self) -> None:
         """The interface and address of each machine on the way to the master."""
         others = self.members[1:]
         if others:
-            found = self.master.agent.ask("route", to=others[0].node.host or others[0].address)
+            found = self.master.agent.ask("route", to=others[0].address)
             self.master.interface = found["interface"]
             self.master.address = self.master.address or str(found["address"])
         for member in others:

@@ -61,6 +61,28 @@ def test_commands_and_files_reach_every_machine_and_nothing_stays(
         assert host.run("find", host.work, "-type", "f") == ""
 
 
+def test_the_example_of_the_docs_runs_as_printed(
+    hosts: Hosts, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).parents[2] / "docs" / "cluster-fixture.md"
+    example = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    pytester.makepyfile(test_machines=example)
+    Path("all_reduce.py").write_text("open('figures.json', 'w').write('{}')")
+    nodes = [{"HOST": f"root@{h.address}", "SSH_PORT": h.port, "LMSV_PATH": h.work} for h in hosts]
+    block = {"ENABLED": True, "OTHER_NODES": nodes}
+    Path("config.json").write_text(
+        json.dumps({"task_type": 6, "tasks": {"6": {"MULTI_NODE": block}}})
+    )
+    for host in hosts:
+        driver = host.outside("/usr/local/Ascend/driver")
+        driver.mkdir(parents=True)
+        (driver / "version.info").write_text("Version=25.2.0\n")
+    monkeypatch.setenv("HOME", str(hosts.home))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    result = pytester.runpytest_subprocess("-p", "no:xdist", "--lmsv-controller")
+    result.assert_outcomes(passed=2)
+
+
 def test_without_other_machines_it_is_this_one(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TEST)
     pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=3)

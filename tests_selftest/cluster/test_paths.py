@@ -113,6 +113,14 @@ def test_path_map_wins_over_the_roots() -> None:
     assert mapped("/a/ws/f", ("/a/ws", "/b/ws"), stated=stated) == "/z/f"
 
 
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [("/data/ws/MindSpeed-MM", "/opt/mm_code"), ("/data/ws", "/opt/ws/MindSpeed-MM")],
+)
+def test_pairs_of_path_map_are_taken_as_stated(here: str, there: str) -> None:
+    assert mapped(f"{here}/f", stated=((here, there),)) == f"{there}/f"
+
+
 def test_a_symlink_maps_under_both_its_names(tmp_path: Path) -> None:
     (tmp_path / "disk3" / "ws").mkdir(parents=True)
     (tmp_path / "ws").symlink_to(tmp_path / "disk3" / "ws")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,26 @@ def test_a_folder_that_is_not_there_is_told(hosts: Hosts, tmp_path: Path) -> Non
     with pytest.raises(EnvironmentProblem, match="LMSV_PATH /no/where is no folder there"):
         team(hosts, tmp_path, "/no/where")
     assert until(lambda: not any(host.processes() for host in hosts))
+
+
+@pytest.mark.parametrize("controller", [False, True])
+def test_aliases_of_the_ssh_configuration_are_machines(
+    hosts: Hosts, tmp_path: Path, controller: bool
+) -> None:
+    config = tmp_path / "ssh_config"
+    config.write_text(
+        "".join(
+            f"Host box{number}\n HostName {host.address}\n Port {host.port}\n User root\n"
+            for number, host in enumerate(hosts)
+        )
+    )
+    entries = tuple(
+        NodeConfig(f"box{number}", None, 22, host.work) for number, host in enumerate(hosts)
+    )
+    given = replace(block(hosts), other_nodes=entries, ssh_config=str(config))
+    found = Team(nodes(given, controller=controller), given, campaign="c", here={"lmsv": tmp_path})
+    try:
+        wanted = [] if controller else [hosts.master]
+        assert [m.address for m in found.members] == [*wanted, *(h.address for h in hosts)]
+    finally:
+        found.close()

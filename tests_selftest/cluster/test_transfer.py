@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -239,3 +240,38 @@ def test_a_full_disk_there_is_told(machine: Machine, hosts: Hosts, tmp_path: Pat
     hosts[0].fill_disk()
     with pytest.raises(EnvironmentProblem):
         push_files(machine, {"model.json": document}, PurePosixPath(hosts[0].work) / "x")
+
+
+def test_a_folder_of_many_long_names_comes_back_whole(
+    machine: Machine, hosts: Hosts, tmp_path: Path
+) -> None:
+    count = 12000
+    make = f"import sys, os; [open('%05d' % n + 'x' * 200, 'x').close() for n in range({count})]"
+    hosts[0].run("bash", "-c", f'mkdir -p many; cd many; python3 -c "{make}"')
+    listed = machine.agent.ask("inventory", folder=f"{hosts[0].work}/many")
+    assert len(listed["files"]) == count
+    assert machine.agent.is_alive
+
+
+def test_more_files_than_are_copied_are_told_with_folder_and_number(
+    here: Agent, tmp_path: Path
+) -> None:
+    for letter in "abcd":
+        (tmp_path / letter).mkdir()
+        first = tmp_path / letter / "0"
+        first.touch()
+        for number in range(1, 26000):
+            os.link(first, first.with_name(str(number)))  # sooner than files of their own
+    with pytest.raises(EnvironmentProblem, match=f"{tmp_path} holds 104000 files, and 100000"):
+        here.ask("inventory", folder=str(tmp_path))
+
+
+def test_files_that_vanish_meanwhile_fail_no_inventory(here: Agent, tmp_path: Path) -> None:
+    folder = tmp_path / "vanishing"
+    folder.mkdir()
+    for number in range(6000):
+        (folder / str(number)).touch()
+    with subprocess.Popen(["rm", "-rf", str(folder)]) as removing:
+        while removing.poll() is None:
+            here.ask("inventory", folder=str(folder), digests=True)
+    assert here.ask("inventory", folder=str(folder))["there"] is False
