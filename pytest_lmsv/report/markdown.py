@@ -35,6 +35,8 @@ ENGLISH = {
     "statistic_columns": "n|mean|min|max|standard deviation",
     "classes": "Problem classes",
     "no_classes": "No problem was found.",
+    "no_classes_seen": "No problem was found in what was judged.",
+    "damaged": "The stored result of {places} can't be read: not judged.",
     "class": "{title} ({count}): {places}",
     "slow": "{n} FAILED: performance only ({model}). This entry of known_bugs.yaml accepts it:",
     "bugs": "Bug reports",
@@ -56,6 +58,8 @@ CHINESE = {
     "statistic_columns": "数量|平均|最小|最大|标准差",
     "classes": "问题归类",
     "no_classes": "未发现问题。",
+    "no_classes_seen": "已判定的轮次中未发现问题。",
+    "damaged": "以下轮次的存储结果无法读取，未作判定：{places}。",
     "class": "{title}（{count}）：{places}",
     "slow": "{n} 轮仅因性能失败（{model}）。known_bugs.yaml 中加入以下条目即可接受：",
     "bugs": "问题报告",
@@ -92,6 +96,7 @@ def page(
     missing: Sequence[tuple[str, int]] = (),
     bugs: Sequence[tuple[str, str]] = (),
     expected: Callable[[str], Sequence[KnownBug]] = lambda model: (),
+    damaged: Sequence[tuple[str, int]] = (),
 ) -> str:
     """Return summary.md; *records* as :func:`pytest_lmsv.campaign.summary.slim` leaves them.
 
@@ -120,6 +125,8 @@ def page(
             lines.append(f"  - {words['covered'].format(**covered.as_plain())}")
     if missing:
         lines += ["", words["missing"].format(places=places(missing))]
+    if damaged:
+        lines += ["", words["damaged"].format(places=places(damaged))]
     for model, found in by_model.items():
         lines += ["", f"## {inline(model)}", "", *_table(found, language)]
         lines += ["", f"### {words['statistics']}", "", *_statistics(found, language)]
@@ -139,7 +146,7 @@ def page(
             title=f"**{inline(title)}**", count=p.count, places=places(p.iterations)
         )
         for title, p in titles
-    ] or [words["no_classes"]]
+    ] or [words["no_classes_seen" if missing or damaged else "no_classes"]]
     return "\n".join(lines) + "\n"
 
 

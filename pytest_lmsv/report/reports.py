@@ -39,6 +39,7 @@ class Reports:
         self._say = say
         self._next = 0.0
         self._complained: set[str] = set()
+        self._damaged: set[tuple[str, int]] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -79,6 +80,7 @@ class Reports:
             record = self.campaign.record(model, number)
         except InputProblem as problem:
             self._complain(str(problem))
+            self._damaged.add((model, number))
             return
         if record is not None:
             self.summary.add(record)
@@ -97,6 +99,7 @@ class Reports:
             self.missing,
             self.bugs,
             summary.expected,
+            sorted(self._damaged),
         )
         write_whole(self.campaign.folder / "analysis" / "summary.md", text)
         named = os.environ.get("GITHUB_STEP_SUMMARY")

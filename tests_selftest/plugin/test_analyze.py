@@ -176,7 +176,10 @@ def test_a_damaged_iteration_costs_only_itself(toy: Toy, analyze: Analyze) -> No
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*iter_1/record.json: is damaged*"])
     assert "Traceback" not in result.stdout.str()
-    assert "| 2 | OK" in (toy.campaign / "analysis" / "summary.md").read_text("utf-8")
+    page = (toy.campaign / "analysis" / "summary.md").read_text("utf-8")
+    assert "| 2 | OK" in page
+    assert re.search(r"The stored result of toy.*1.* can't be read: not judged\.", page)
+    assert "No problem was found." not in page
     toy.behave()
     toy.run(f"--lmsv-resume={toy.campaign}", iters=2).assert_outcomes(passed=1, errors=1)
 

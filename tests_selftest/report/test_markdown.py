@@ -87,8 +87,12 @@ def test_where_performance_alone_fails_the_entry_that_accepts_it_is_printed(tmp_
     assert "performance only" not in text
 
 
-def test_without_problems_it_says_so(tmp_path: Path) -> None:
-    assert page(tmp_path, [iteration(1)]).endswith("## Problem classes\n\nNo problem was found.\n")
+def test_without_problems_it_says_so_of_what_was_judged(tmp_path: Path) -> None:
+    told = summary(campaign(tmp_path), [iteration(1)])
+    whole = markdown.page(campaign(tmp_path), told.records, told.classes)
+    assert whole.endswith("## Problem classes\n\nNo problem was found.\n")
+    ended_early = page(tmp_path, [iteration(1)])
+    assert ended_early.endswith("No problem was found in what was judged.\n")
 
 
 def unescaped(text: str, sign: str) -> int:
