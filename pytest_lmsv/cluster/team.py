@@ -8,6 +8,7 @@ another's, and no cached attribute can show an old file for a new one.
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -97,8 +98,11 @@ class Team:
         self._folder = f"{campaign}-{self.token}"
         self._nodes, self._here = tuple(nodes), dict(here)
         self.members: tuple[Member, ...] = ()
+        self._lock = threading.Lock()
         try:
-            self.members = tuple(self._parallel(self._reach, self._nodes))
+            # Each is a member as soon as it is reached: where another fails, close() lets it go.
+            reached = self._parallel(self._join, self._nodes)
+            self.members = tuple(reached)
             self._find_routes()
             self.shared = self._find_shared()
         except BaseException:
@@ -152,6 +156,12 @@ class Team:
                     member.ssh.close()
             except (EnvironmentProblem, OSError):
                 continue  # lost: its agent ends by itself
+
+    def _join(self, node: Node) -> Member:
+        member = self._reach(node)
+        with self._lock:
+            self.members = (*self.members, member)
+        return member
 
     def _reach(self, node: Node) -> Member:
         paths = mapping(node, self.block, self._here)

@@ -92,3 +92,13 @@ def test_aliases_of_the_ssh_configuration_are_machines(
         assert [m.address for m in found.members] == [*wanted, *(h.address for h in hosts)]
     finally:
         found.close()
+
+
+def test_where_one_machine_fails_the_others_are_left_clean(hosts: Hosts, tmp_path: Path) -> None:
+    given = block(hosts)
+    first, second = given.other_nodes
+    given = replace(given, other_nodes=(first, replace(second, lmsv_path="/no/where")))
+    with pytest.raises(EnvironmentProblem, match="/no/where is no folder there"):
+        Team(nodes(given), given, campaign="c", here={"lmsv": tmp_path})
+    assert until(lambda: not any(host.processes() for host in hosts))
+    assert not list(hosts[0].outside(hosts[0].work).glob("output/*"))
