@@ -154,6 +154,15 @@ def iteration_folder(campaign: Path, model: str, iteration: int) -> Path:
     return campaign / "iters" / model / f"iter_{iteration}"
 
 
+def now_at(campaign: Path, path: Path) -> Path:
+    """Return where *path*, a file of *campaign* when it ran, is now: the folder may be a copy."""
+    if "iters" not in path.parts:
+        return path
+    at = len(path.parts) - 1 - path.parts[::-1].index("iters")
+    here = campaign.joinpath(*path.parts[at:])
+    return here if here.exists() else path
+
+
 def failed_folder(campaign: Path, model: str, iteration: int, attempt: int) -> Path:
     """Return where an invalid or no-effect attempt is kept."""
     return campaign / "iters" / model / "failed" / f"iter_{iteration}_attempt_{attempt}"

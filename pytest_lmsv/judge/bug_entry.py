@@ -73,7 +73,7 @@ def bound(findings: Iterable[Finding]) -> float | None:
     greatest = max(found, default=math.inf)
     if not 0 < greatest < math.inf:
         return None
-    wanted = greatest * 1.1
+    wanted = float(f"{greatest * 1.1:.12g}")  # 50 x 1.1 is a little more than 55
     step = 10.0 ** (math.floor(math.log10(wanted)) - 1)
     return float(f"{math.ceil(wanted / step) * step:.3g}")
 

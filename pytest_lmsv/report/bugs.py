@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_lmsv.campaign import judging
 from pytest_lmsv.campaign.campaign import Campaign
-from pytest_lmsv.campaign.place import iteration_folder
+from pytest_lmsv.campaign.place import iteration_folder, now_at
 from pytest_lmsv.campaign.rows import figures
 from pytest_lmsv.campaign.stored_campaign import FIXED
 from pytest_lmsv.files import write_whole
@@ -207,7 +207,7 @@ def log_lines(campaign: Path, error: RunError) -> list[str]:
 
     A campaign that was copied elsewhere has its logs there.
     """
-    path = moved(campaign, Path(error.log))
+    path = now_at(campaign, Path(error.log))
     if error.line_number is None or not path.is_file():
         return []
     first = max(1, error.line_number - BEFORE)
@@ -217,14 +217,6 @@ def log_lines(campaign: Path, error: RunError) -> list[str]:
     except OSError:
         return []
     return [line.rstrip("\r\n")[:LONGEST] for line in found]
-
-
-def moved(campaign: Path, path: Path) -> Path:
-    """Return where *path*, a file of *campaign* when it ran, is now."""
-    if path.exists() or "iters" not in path.parts:
-        return path
-    at = len(path.parts) - 1 - path.parts[::-1].index("iters")
-    return campaign.joinpath(*path.parts[at:])
 
 
 def _entry(campaign: Campaign, bug: Bug) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pytest_lmsv.campaign.campaign import Campaign
-from pytest_lmsv.campaign.place import iteration_folder
+from pytest_lmsv.campaign.place import iteration_folder, now_at
 from pytest_lmsv.fixtures import KnownBug as KnownBugHappened
 from pytest_lmsv.fixtures import VerdictError
 from pytest_lmsv.judge.covering import covers
@@ -93,7 +94,8 @@ class Judgement:
         lines += [f"  {edit.path}: {edit.old!r} -> {edit.new!r}" for edit in record.mutation.edits]
         for run, label in zip((record.baseline_run, record.compare_run), labels, strict=True):
             if run is not None:
-                lines += [f"{label} log: {run.logs[0]}" if run.logs else f"{label}: no log"]
+                log = now_at(self.campaign.folder, Path(run.logs[0])) if run.logs else None
+                lines += [f"{label} log: {log}" if log else f"{label}: no log"]
         lines += _error_lines(record.compare_run)
         lines.append(f"repeat: {self.repeat()}")
         return lines

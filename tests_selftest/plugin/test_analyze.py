@@ -198,3 +198,14 @@ def test_a_replayed_iteration_is_all_of_its_campaign(toy: Toy, analyze: Analyze)
     toy.pytester.runpytest_inprocess(f"--lmsv-replay={stored}", "--lmsv-steps=2")
     assert json.loads((toy.campaign / "campaign.json").read_text())["iterations"] == [["toy", 2]]
     analyze().assert_outcomes(passed=1)
+
+
+def test_a_copied_campaign_names_its_own_logs(toy: Toy) -> None:
+    toy.behave(msa=[{"loss_factor": 1.2}])
+    toy.run(iters=1).assert_outcomes(failed=1)
+    copy = toy.pytester.path / "copy"
+    shutil.copytree(toy.campaign, copy)
+    result = toy.pytester.runpytest_inprocess(f"--lmsv-analyze={copy}")
+    logs = [line for line in result.outlines if "PTA log: " in line or "MSA log: " in line]
+    assert len(logs) >= 2
+    assert all(f"log: {copy}" in line for line in logs)

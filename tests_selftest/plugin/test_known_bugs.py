@@ -81,6 +81,66 @@ def test_a_known_slowness_beside_a_wrong_loss_fails(toy: Toy) -> None:
     toy.run("--lmsv-gate=all", iters=1).assert_outcomes(failed=1)
 
 
+WRONG = """\
+- id: toy-wrong
+  title: the toy's loss is wrong
+  models: [toy]
+  stack: msa
+  device: cpu
+  verdict: accuracy
+  limit: 2.0
+  keys: [{key}]
+  expected: true
+"""
+
+
+def test_an_ng_is_accepted_only_where_the_mutation_changes_the_keys(toy: Toy) -> None:
+    toy.behave(msa=[{"loss_factor": 2.0}])
+    toy.run("--lmsv-gate=accuracy", iters=1)
+    (edit, *_) = toy.stored("iters/toy/iter_1/mutation.json")["edits"]
+    toy.add_known_bugs(WRONG.format(key=edit["path"]))
+    toy.run("--lmsv-gate=accuracy", iters=1).assert_outcomes(xfailed=1)
+    toy.add_known_bugs(WRONG.format(key=f"{edit['path']}, /model/other"))
+    # A process of its own: this one has read the file.
+    toy.start("--lmsv-gate=accuracy", iters=1).assert_outcomes(failed=1)
+
+
+def test_a_pasted_entry_made_without_the_fixes_says_nothing_of_a_run_with_them(toy: Toy) -> None:
+    toy.behave(msa=[{"loss_factor": 1.5}])
+    off = ("--lmsv-gate=accuracy", "--lmsv-adapter-fixes=off")
+    toy.run(*off, iters=1).assert_outcomes(failed=1)
+    (report,) = toy.campaign.glob("detected_bugs/*.md")
+    _, _, rest = report.read_text("utf-8").partition("```yaml\n")
+    toy.add_known_bugs(rest.partition("```")[0])
+    toy.run(*off, iters=1).assert_outcomes(xfailed=1)
+    toy.run("--lmsv-gate=accuracy", iters=1).assert_outcomes(failed=1)
+    toy.behave()
+    toy.run("--lmsv-gate=accuracy", iters=1).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("[{key}]", "[model/width]"), "begin with /model"),
+        (("[{key}]", "[/model]"), "begin with /model"),
+        (("[{key}]", "[/other/width]"), "begin with /model"),
+        (("[{key}]", "/model/width"), "must be a list"),
+        (("[{key}]", "[]"), "is empty"),
+        (("[{key}]", "[/model/width]\n  strict: true"), "strict"),
+        (("verdict: accuracy\n  limit: 2.0", "signature: failed"), "belong to a `verdict`"),
+        (("accuracy\n  limit: 2.0", "drift\n  limit: 0.01"), "above 1"),
+    ],
+)
+def test_keys_and_limits_that_mean_nothing_are_refused(
+    toy: Toy, change: tuple[str, str], words: str
+) -> None:
+    toy.add_known_bugs(WRONG.replace(*change).format(key="/model/width"))
+    result = toy.run(iters=1)
+    assert result.ret == 4
+    assert "toy-wrong" in result.stderr.str()
+    assert words in result.stderr.str()
+
+
 def test_an_entry_with_a_verdict_is_not_strict(toy: Toy) -> None:
     toy.add_known_bugs(SLOW)
     result = toy.run("--lmsv-gate=all", iters=1)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_lmsv.judge import known_bugs
 from pytest_lmsv.judge.bugs import Bug
 from pytest_lmsv.judge.covering import covers
 from pytest_lmsv.judge.known_bugs import KnownBug
-from pytest_lmsv.records import Edit, IterationRecord
+from pytest_lmsv.records import Edit, IterationRecord, Verdict
 from pytest_lmsv.report import bugs
 from tests_selftest.judge.made import error, iteration, run
 from tests_selftest.judge.test_signature import CAUSES, logged
@@ -29,9 +33,9 @@ def pasted(report: str, folder: Path) -> KnownBug:
     return entry
 
 
-def reports(folder: Path, records: list[IterationRecord]) -> list[tuple[Bug, str]]:
+def reports(folder: Path, records: list[IterationRecord], **options: Any) -> list[tuple[Bug, str]]:
     """Each bug with its report."""
-    of = campaign(folder / "20260102_030405")
+    of = campaign(folder / "20260102_030405", **options)
     found = summary(of, records).bugs()
     written = bugs.write(of, found, {}, {})
     return [
@@ -108,6 +112,87 @@ def test_an_entry_for_a_figure_covers_it_and_no_twice_as_large_one(
     assert covers(entry, finding)
     ((worse, _),) = reports(tmp_path / "worse", [iteration(1, msa=run("msa", **double))])
     assert not covers(entry, worse.seen[0][1])
+
+
+def wrong(number: int, keys: tuple[str, ...], loss: float = 1.3) -> IterationRecord:
+    """An iteration whose mutation of *keys* changes MSA's loss."""
+    edits = tuple(Edit(key, 1, 2) for key in keys)
+    return iteration(number, msa=run("msa", loss=loss), edits=edits)
+
+
+def test_an_entry_of_one_bug_does_not_cover_an_ng_of_other_keys(tmp_path: Path) -> None:
+    records = [wrong(1, ("/model/a", "/args/b")), wrong(2, ("/model/c",))]
+    (first, text), (second, _) = reports(tmp_path, records)
+    entry = pasted(text, tmp_path)
+    assert entry.keys == ("/args/b", "/model/a")
+    assert covers(entry, first.seen[0][1])
+    assert not covers(entry, second.seen[0][1])
+    assert "# Covers every mutation" not in text
+
+
+def test_an_entry_of_a_bug_of_every_mutation_has_no_keys_and_says_so(tmp_path: Path) -> None:
+    every = [wrong(number, (f"/model/{number}",)) for number in range(1, 6)]
+    ((bug, text),) = reports(tmp_path, every)
+    entry = pasted(text, tmp_path)
+    assert entry.keys == ()
+    assert all(covers(entry, finding) for _, finding in bug.seen)
+    assert "# Covers every mutation of the model, up to the limit." in text
+
+
+KEYS = st.sampled_from(["/model/a", "/model/b/0", "/data/c~1d", "/args/lr"])
+MUTATIONS = st.lists(st.frozensets(KEYS, min_size=1), min_size=1, max_size=3, unique=True)
+
+
+@given(MUTATIONS, st.floats(1.1, 3.0))
+@settings(max_examples=30)
+def test_a_pasted_entry_covers_what_was_seen_and_only_mutations_of_all_its_keys(
+    mutations: list[frozenset[str]], loss: float
+) -> None:
+    records = [wrong(n, tuple(sorted(keys)), loss) for n, keys in enumerate(mutations, 1)]
+    with TemporaryDirectory() as folder:
+        found = reports(Path(folder), records)
+        entries = [(bug, pasted(text, Path(folder))) for bug, text in found]
+    assert len(entries) == len(mutations)
+    findings = [(frozenset(f.keys), f) for bug, _ in entries for _, f in bug.seen]
+    for bug, entry in entries:
+        assert all(covers(entry, finding) for _, finding in bug.seen)
+        for keys, finding in findings:
+            assert covers(entry, finding) == (frozenset(entry.keys) <= keys)
+
+
+@pytest.mark.parametrize(
+    ("device", "fixes", "when"),
+    [("cpu", False, {"adapter_fixes": "off"}), ("cpu", True, {}), ("npu", False, {})],
+)
+@pytest.mark.parametrize("end", [{"loss": 1.3}, {"error": error("a shape is refused here")}])
+def test_only_what_was_seen_on_cpu_without_the_fixes_is_for_runs_without_them(
+    tmp_path: Path, end: dict[str, Any], device: str, fixes: bool, when: dict[str, str]
+) -> None:
+    records = [iteration(1, msa=run("msa", **end))]
+    ((_, text),) = reports(tmp_path, records, device=device, adapter_fixes=fixes)
+    entry = pasted(text, tmp_path)
+    assert entry.when == when
+    applies = known_bugs.expected(
+        [entry], model="toy", stack="msa", device=device, adapter_fixes=True
+    )
+    assert bool(applies) == (not when)
+
+
+def test_an_entry_for_drift_is_bounded_by_the_ratio_not_by_the_figure_it_names(
+    tmp_path: Path,
+) -> None:
+    def drifted(number: int, ratio: float) -> IterationRecord:
+        verdict = Verdict("drift", "NG", 1.0, 0.0, 1.0, "relative", "zero", ratio)
+        return replace(iteration(number), verdicts=(verdict,), failing=("drift NG: zero",))
+
+    ((bug, text),) = reports(tmp_path, [drifted(1, 50.0)])
+    entry = pasted(text, tmp_path)
+    assert (entry.verdict, entry.limit) == ("drift", 55.0)
+    assert covers(entry, bug.seen[0][1])
+    ((worse, _),) = reports(tmp_path / "worse", [drifted(1, 60.0)])
+    assert not covers(entry, worse.seen[0][1])
+    ((_, missing),) = reports(tmp_path / "missing", [drifted(1, float("inf"))])
+    assert "No entry can accept this" in missing
 
 
 def test_what_no_entry_can_accept_has_none(tmp_path: Path) -> None:
