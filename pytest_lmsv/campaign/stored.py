@@ -72,4 +72,6 @@ def _restore(kind: Any, plain: Any) -> Any:
         return {key: _restore(arguments[1], item) for key, item in plain.items()}
     if kind is float:
         return WORDS[plain] if isinstance(plain, str) else float(plain)
+    if kind in (int, str, bool) and not isinstance(plain, kind):
+        raise TypeError(f"{plain!r:.40} stands where {kind.__name__} belongs")
     return plain

@@ -167,7 +167,8 @@ def environment_folder(site: Site, stack: Stack) -> Path | None:
     named = site.environments.get(stack)
     if site.device == "npu":
         return ascend.conda_environment(named or ascend.DEFAULT_NAMES[stack])
-    if named:
+    # A conda name of Task6's file names nothing on cpu.
+    if named and ("/" in named or Path(named).is_dir()):
         return ascend.conda_environment(named) or (Path(named) if Path(named).is_dir() else None)
     made = environments.existing(stack, site.env_dir or environments.default_folder())
     return made.path if made else None

@@ -169,9 +169,12 @@ def test_a_damaged_campaign_is_one_line(toy: Toy, text: str | None) -> None:
     assert str(folder) in result.stderr.str()
 
 
-def test_a_damaged_iteration_costs_only_itself(toy: Toy, analyze: Analyze) -> None:
+@pytest.mark.parametrize("what", ["cut", "a number that is a word"])
+def test_a_damaged_iteration_costs_only_itself(toy: Toy, analyze: Analyze, what: str) -> None:
     toy.run(iters=2)
-    (toy.campaign / "iters" / "toy" / "iter_1" / "record.json").write_text("{", encoding="utf-8")
+    path = toy.campaign / "iters" / "toy" / "iter_1" / "record.json"
+    record = json.loads(path.read_text("utf-8"))
+    path.write_text("{" if what == "cut" else json.dumps({**record, "iteration": "x"}))
     result = analyze()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*iter_1/record.json: is damaged*"])
