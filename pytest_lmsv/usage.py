@@ -9,6 +9,7 @@ import pytest
 from pytest_lmsv import machines, session
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.sides import sides
+from pytest_lmsv.files import check_writable
 from pytest_lmsv.launch import ascend, devices
 from pytest_lmsv.mutation import apply, draw
 from pytest_lmsv.mutation.outside import outside
@@ -55,6 +56,7 @@ def check(config: pytest.Config) -> None:
             )
         for side in sides(session.settings_of(config).compare):
             find_launcher(session.settings_of(config), side, model)
+    _check_verdict_xml(config)
     _check_xdist(config)
 
 
@@ -75,6 +77,20 @@ def _check_root(config: pytest.Config) -> None:
                 f"{flag} {value}: pytest took the path for a test's and looked for the project "
                 f"there ({config.rootpath}); write {flag}={value}"
             )
+
+
+def _check_verdict_xml(config: pytest.Config) -> None:
+    """Find out now what a session would only say at its end: the file can't be written."""
+    path = session.settings_of(config).verdict_xml
+    if path is None or hasattr(config, "workerinput"):
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        check_writable(path)
+    except OSError as problem:
+        raise InputProblem(
+            f"--lmsv-verdict-xml {path}: can't be written ({problem.strerror}); name another file"
+        ) from None
 
 
 def _check_xdist(config: pytest.Config) -> None:

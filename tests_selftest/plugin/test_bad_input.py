@@ -63,6 +63,13 @@ def test_a_space_whose_constraints_leave_nothing_is_refused(toy: Toy) -> None:
     refused(toy, toy.run("--lmsv-mutations=1"), "toy")
 
 
+@pytest.mark.parametrize("where", ["/proc/verdicts.xml", "models"])
+def test_a_file_of_verdicts_that_cannot_be_written_is_told_before_any_run(
+    toy: Toy, where: str
+) -> None:
+    refused(toy, toy.run(f"--lmsv-verdict-xml={where}"), "--lmsv-verdict-xml", "name another file")
+
+
 def test_a_missing_launcher_is_named(toy: Toy) -> None:
     (toy.pytester.path / "scripts" / "msa_toy.sh").unlink()
     refused(toy, toy.run(), "msa_toy.sh", "lmsv_launcher_dirs")
