@@ -79,6 +79,7 @@ class Reports:
             record = self.campaign.record(model, number)
         except InputProblem as problem:
             self._complain(str(problem))
+            self.summary.add_damaged(model, number)
             return
         if record is not None:
             self.summary.add(record)
@@ -97,6 +98,7 @@ class Reports:
             self.missing,
             self.bugs,
             summary.expected,
+            summary.damaged,
         )
         write_whole(self.campaign.folder / "analysis" / "summary.md", text)
         named = os.environ.get("GITHUB_STEP_SUMMARY")
