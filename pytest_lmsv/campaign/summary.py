@@ -50,6 +50,7 @@ class Summary:
     _rows: dict[Place, dict[str, Any]] = field(default_factory=dict)
     _findings: dict[Place, Sequence[Finding]] = field(default_factory=dict)
     _classes: dict[Place, Sequence[str]] = field(default_factory=dict)
+    _damaged: set[Place] = field(default_factory=set)
 
     def add(self, record: IterationRecord) -> None:
         """Take *record*, judged by this session."""
@@ -61,9 +62,22 @@ class Summary:
         self._findings[place] = findings_of(record, self.campaign.labels)
         self._records[place] = slim(record)
 
+    def add_damaged(self, model: str, number: int) -> None:
+        """Take that what is stored of the iteration can't be read; it is in no figure."""
+        self._damaged.add((model, number))
+
     def has(self, model: str, number: int) -> bool:
         """Return whether the iteration was added."""
         return (model, number) in self._records
+
+    @property
+    def damaged(self) -> tuple[Place, ...]:
+        """The iterations whose stored result can't be read, by model and number."""
+        return tuple(self._ordered(self._damaged - self._records.keys()))
+
+    def damaged_of(self, model: str) -> list[int]:
+        """Return the numbers of the damaged iterations of *model*."""
+        return [number for name, number in self.damaged if name == model]
 
     def told(self) -> list[tuple[IterationRecord, Sequence[Finding]]]:
         """Return every iteration with all that is wrong with it."""
@@ -106,6 +120,7 @@ class Summary:
             covered = tried(self.campaign, model, records)
             by_model[model] = {
                 **statistics([record for record in records if record.model == model]),
+                "damaged": self.damaged_of(model),
                 "coverage": None if covered is None else covered.as_plain(),
             }
         summary = {
@@ -129,8 +144,11 @@ class Summary:
         write_json(folder / "final_report.json", report)
 
     def _places(self) -> list[Place]:
+        return self._ordered(self._records)
+
+    def _ordered(self, places: Iterable[Place]) -> list[Place]:
         order = {model: number for number, model in enumerate(self.campaign.models)}
-        return sorted(self._records, key=lambda p: (order.get(p[0], len(order)), *p))
+        return sorted(places, key=lambda p: (order.get(p[0], len(order)), *p))
 
 
 COUNTED = (

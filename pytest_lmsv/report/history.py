@@ -16,7 +16,7 @@ from pytest_lmsv.files import write_whole
 from pytest_lmsv.judge.history import LEAST, MOVED, Figure, Place, place
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.report import history_plot
-from pytest_lmsv.report.marks import inline, table
+from pytest_lmsv.report.marks import inline, ranges, table
 
 SAME = ("device", "compare", "steps", "adapter_fixes")
 """Settings that must be equal for two campaigns to be one history."""
@@ -140,6 +140,7 @@ def read(folders: Iterable[Path]) -> tuple[list[Point], list[str]]:
                 continue
             try:
                 points += list(_points(campaign))
+                damaged += _left_out(campaign)
             except (InputProblem, OSError) as problem:
                 damaged.append(f"{campaign.name}: damaged: {problem}")
     return sorted(points, key=lambda point: point.campaign), damaged
@@ -173,6 +174,15 @@ def _points(campaign: Path) -> Iterator[Point]:
             ) from None
         if found.get("iterations"):
             yield Point(campaign.name, model, same, figures, *rates)
+
+
+def _left_out(campaign: Path) -> Iterator[str]:
+    """Yield a sentence for each model with iterations that the summary could not read."""
+    for model, found in _summed(campaign).items():
+        numbers = found.get("damaged") if isinstance(found, Mapping) else None
+        if isinstance(numbers, list) and numbers:
+            told = ranges(number for number in numbers if isinstance(number, int))
+            yield f"{campaign.name}: {model}: damaged and in no figure: iteration {told}"
 
 
 def _summed(campaign: Path) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_lmsv import data, session
+from pytest_lmsv.campaign import archive
 from pytest_lmsv.campaign.campaign import Campaign
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.summary import Summary
@@ -90,6 +91,17 @@ class Page:
     def pytest_html_results_summary(self, session: pytest.Session) -> None:
         self._session.wanted = session.testscollected
         self._write_overview()
+
+    @pytest.hookimpl(tryfirst=True)  # before the page is written
+    def pytest_sessionfinish(self) -> None:
+        # The report of a test whose record is damaged does not say which iteration it is of.
+        campaign = self._session.campaign
+        for model, number in archive.stored_numbers(campaign.folder):
+            if not self._summary.has(model, number):
+                try:
+                    campaign.record(model, number)
+                except InputProblem:
+                    self._summary.add_damaged(model, number)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._session.wanted = len(session.items)

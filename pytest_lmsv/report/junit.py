@@ -44,6 +44,9 @@ def verdict_xml(summary: Summary, missing: Sequence[tuple[str, int]], timestamp:
         Case(f"lmsv.{model}", f"iter{number}.run", 0.0, "skipped", "lmsv", "no result is stored")
         for model, number in missing
     ]
+    for model, number in summary.damaged:
+        told = "the stored result is damaged"
+        cases.append(Case(f"lmsv.{model}", f"iter{number}.run", 0.0, "error", "Damaged", told))
     return as_xml(cases, timestamp)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_lmsv.campaign.campaign import Campaign
@@ -27,6 +27,7 @@ ENGLISH = {
     "{pairs_covered} of {pairs} pairs",
     "rates": "valid rate {valid_rate}, {compare} rate {msa_rate}",
     "missing": "The campaign ended early. No result of {places}.",
+    "damaged": "The stored result of these iterations is damaged, and in no figure: {places}.",
     "iteration": "Iteration",
     "issue": "Issue",
     "ok_else": "none",
@@ -35,8 +36,8 @@ ENGLISH = {
     "statistic_columns": "n|mean|min|max|standard deviation",
     "classes": "Problem classes",
     "no_classes": "No problem was found.",
-    "no_classes_seen": "No problem was found in what was judged.",
-    "damaged": "The stored result of {places} can't be read: not judged.",
+    "judged": "No problem was found in what was judged: {judged} of {asked} iterations.",
+    "none_judged": "No iteration was judged.",
     "class": "{title} ({count}): {places}",
     "slow": "{n} FAILED: performance only ({model}). This entry of known_bugs.yaml accepts it:",
     "bugs": "Bug reports",
@@ -50,6 +51,7 @@ CHINESE = {
     "取值对 {pairs_covered}/{pairs}",
     "rates": "有效率 {valid_rate}，{compare} 成功率 {msa_rate}",
     "missing": "测试提前结束，以下轮次没有结果：{places}。",
+    "damaged": "以下轮次的存储结果已损坏，未计入任何数据：{places}。",
     "iteration": "轮次",
     "issue": "问题",
     "ok_else": "无",
@@ -58,8 +60,8 @@ CHINESE = {
     "statistic_columns": "数量|平均|最小|最大|标准差",
     "classes": "问题归类",
     "no_classes": "未发现问题。",
-    "no_classes_seen": "已判定的轮次中未发现问题。",
-    "damaged": "以下轮次的存储结果无法读取，未作判定：{places}。",
+    "judged": "已判定的轮次（{judged}/{asked}）中未发现问题。",
+    "none_judged": "没有任何轮次得到判定。",
     "class": "{title}（{count}）：{places}",
     "slow": "{n} 轮仅因性能失败（{model}）。known_bugs.yaml 中加入以下条目即可接受：",
     "bugs": "问题报告",
@@ -101,7 +103,7 @@ def page(
     """Return summary.md; *records* as :func:`pytest_lmsv.campaign.summary.slim` leaves them.
 
     *bugs*: title and file name of each bug report. *expected*: the known bugs that a model's tests
-    are expected to end with.
+    are expected to end with. *damaged*: iterations whose stored result can't be read.
     """
     language = campaign.settings.language
     words, settings = WORDS[language], campaign.settings
@@ -146,8 +148,20 @@ def page(
             title=f"**{inline(title)}**", count=p.count, places=places(p.iterations)
         )
         for title, p in titles
-    ] or [words["no_classes_seen" if missing or damaged else "no_classes"]]
+    ] or [nothing_found(records, len(missing) + len(damaged), words)]
     return "\n".join(lines) + "\n"
+
+
+def nothing_found(
+    records: Sequence[IterationRecord], unread: int, words: Mapping[str, str] = ENGLISH
+) -> str:
+    """Return what may be said without a problem class.
+
+    *unread*: how many iterations were asked for of which there is no record.
+    """
+    judged, asked = sum(r.status == "DONE" for r in records), len(records) + unread
+    key = "none_judged" if not judged else "no_classes" if judged == asked else "judged"
+    return words[key].format(judged=judged, asked=asked)
 
 
 def accepting(

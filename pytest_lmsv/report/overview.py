@@ -14,6 +14,8 @@ from pytest_lmsv.judge.classes import VERDICT_TITLES, ProblemClass
 from pytest_lmsv.judge.counts import count
 from pytest_lmsv.records import IterationRecord
 from pytest_lmsv.report.cells import anchor
+from pytest_lmsv.report.markdown import nothing_found
+from pytest_lmsv.report.marks import ranges
 from pytest_lmsv.wording import counted
 
 OUTCOMES = {
@@ -45,16 +47,18 @@ def html(session: Session, summary: Summary) -> str:
     """Return the markup above the table; every name and value in it is escaped."""
     gate = session.campaign.settings.gate
     free = [name for name in VERDICT_TITLES if name not in gate]
-    classes = f"{_classes(summary.classes, free)}{_muted(free)}"
+    found = summary.classes
+    told = _classes(found, free) if found else _nothing_found(session, summary)
+    classes = f"{told}{_muted(free)}"
     return (
-        f"{_ending(session, summary.records)}<div class=lmsv-overview>"
+        f"{_ending(session, summary)}<div class=lmsv-overview>"
         f"<section><h2>Problem classes</h2>{classes}</section>"
         f"<section><h2>What ran</h2>{_what_ran(session, summary.records)}</section></div>"
     )
 
 
-def _ending(session: Session, records: Sequence[IterationRecord]) -> str:
-    done = sum(session.outcomes.values())
+def _ending(session: Session, summary: Summary) -> str:
+    records, done = summary.records, sum(session.outcomes.values())
     bad = sum(session.outcomes.get(name, 0) for name in BAD)
     parts = [
         f"<span data-outcome={name}>{session.outcomes[name]} {text}</span>"
@@ -65,7 +69,8 @@ def _ending(session: Session, records: Sequence[IterationRecord]) -> str:
     labels = session.campaign.labels
     counts = [
         f"<li>{escape(model)}: "
-        f"{escape(count(r for r in records if r.model == model).sentence(labels[1]))}</li>"
+        f"{escape(count(r for r in records if r.model == model).sentence(labels[1]))}"
+        f"{_damaged(summary.damaged_of(model))}</li>"
         for model in session.campaign.models
     ]
     return (
@@ -76,6 +81,15 @@ def _ending(session: Session, records: Sequence[IterationRecord]) -> str:
     )
 
 
+def _damaged(numbers: Sequence[int]) -> str:
+    return f"; damaged and in no figure: iteration {ranges(numbers)}" if numbers else ""
+
+
+def _nothing_found(session: Session, summary: Summary) -> str:
+    left = max(0, session.wanted - sum(session.outcomes.values()))
+    return f"<p>{nothing_found(summary.records, len(summary.damaged) + left)}</p>"
+
+
 def _muted(free: Sequence[str]) -> str:
     """Return the style of verdicts outside the gate: an NG there is told, not shouted."""
     cells = ",".join(f"td.col-lmsv_{name}[data-verdict=ng]" for name in free)
@@ -83,8 +97,6 @@ def _muted(free: Sequence[str]) -> str:
 
 
 def _classes(classes: Sequence[ProblemClass], free: Sequence[str]) -> str:
-    if not classes:
-        return "<p>None.</p>"
     note = dict.fromkeys(free, " <small>not in the gate</small>")
     rows = "".join(
         f"<tr><th><button type=button data-class>{escape(found.title)}</button>"

@@ -39,7 +39,6 @@ class Reports:
         self._say = say
         self._next = 0.0
         self._complained: set[str] = set()
-        self._damaged: set[tuple[str, int]] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -80,7 +79,7 @@ class Reports:
             record = self.campaign.record(model, number)
         except InputProblem as problem:
             self._complain(str(problem))
-            self._damaged.add((model, number))
+            self.summary.add_damaged(model, number)
             return
         if record is not None:
             self.summary.add(record)
@@ -99,7 +98,7 @@ class Reports:
             self.missing,
             self.bugs,
             summary.expected,
-            sorted(self._damaged),
+            summary.damaged,
         )
         write_whole(self.campaign.folder / "analysis" / "summary.md", text)
         named = os.environ.get("GITHUB_STEP_SUMMARY")

@@ -16,6 +16,7 @@ from pytest_lmsv.report import stacks
 from pytest_lmsv.report.cells import VERDICT_COLUMNS, texts, verdict_cell
 from pytest_lmsv.report.live import Live
 from pytest_lmsv.report.markdown import fails_only
+from pytest_lmsv.report.marks import ranges
 from pytest_lmsv.report.reports import Reports
 from pytest_lmsv.wording import counted
 
@@ -194,6 +195,9 @@ def closing(reports: Reports) -> Iterator[str]:
         covered = tried(campaign, model, records)
         if covered is not None:
             yield f"{model}: {covered.sentence()}"
+        damaged = reports.summary.damaged_of(model)
+        if damaged:
+            yield f"{model}: damaged and in no figure: iteration {ranges(damaged)}"
         expected = reports.summary.expected(model)
         slow = [r for r in records if r.model == model and fails_only(r, "performance", expected)]
         if slow:

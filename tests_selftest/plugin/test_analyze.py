@@ -181,7 +181,7 @@ def test_a_damaged_iteration_costs_only_itself(toy: Toy, analyze: Analyze, what:
     assert "Traceback" not in result.stdout.str()
     page = (toy.campaign / "analysis" / "summary.md").read_text("utf-8")
     assert "| 2 | OK" in page
-    assert re.search(r"The stored result of toy.*1.* can't be read: not judged\.", page)
+    assert "is damaged, and in no figure: toy: 1." in page
     assert "No problem was found." not in page
     toy.behave()
     toy.run(f"--lmsv-resume={toy.campaign}", iters=2).assert_outcomes(passed=1, errors=1)

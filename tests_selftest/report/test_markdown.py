@@ -87,12 +87,16 @@ def test_where_performance_alone_fails_the_entry_that_accepts_it_is_printed(tmp_
     assert "performance only" not in text
 
 
-def test_without_problems_it_says_so_of_what_was_judged(tmp_path: Path) -> None:
-    told = summary(campaign(tmp_path), [iteration(1)])
-    whole = markdown.page(campaign(tmp_path), told.records, told.classes)
-    assert whole.endswith("## Problem classes\n\nNo problem was found.\n")
-    ended_early = page(tmp_path, [iteration(1)])
-    assert ended_early.endswith("No problem was found in what was judged.\n")
+def test_no_problem_was_found_only_where_every_iteration_was_judged(tmp_path: Path) -> None:
+    of, title = campaign(tmp_path), "## Problem classes\n\n"
+    told, nothing = summary(of, [iteration(1)]), summary(of, [])
+    text = markdown.page(of, told.records, told.classes)
+    assert text.endswith(f"{title}No problem was found.\n")
+    text = markdown.page(of, told.records, told.classes, [("toy", 2)], damaged=[("toy", 3)])
+    assert text.endswith(f"{title}No problem was found in what was judged: 1 of 3 iterations.\n")
+    assert "is damaged, and in no figure: toy: 3.\n" in text
+    text = markdown.page(of, nothing.records, nothing.classes, [("toy", 1)])
+    assert text.endswith(f"{title}No iteration was judged.\n")
 
 
 def unescaped(text: str, sign: str) -> int:
