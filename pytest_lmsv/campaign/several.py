@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import secrets
 import shutil
@@ -119,16 +120,24 @@ def gather(
             continue
         try:
             logs += _bring_home(room, place, side, notes, further)
-        except EnvironmentProblem as problem:
-            name, no_space = room.member.node.name, problem.category == "no_space"
-            text = f"nothing came back: {problem}"
-            kind, category = ("DiskFull", "no_space") if no_space else ("LostNode", "lost_node")
-            absent.append(RunError(kind, text, category, node=name))
+        except (EnvironmentProblem, OSError) as problem:
+            absent.append(_nothing_came(room.member.node.name, problem))
     leftovers = tuple(x for end in joint.nodes for x in end.ended.leftovers)
     unkillable = tuple(x for end in joint.nodes for x in end.ended.unkillable)
     status = joint.cause.ended.exit_status if joint.cause is not None else 0
     ended = Ended(status, joint.reason, joint.seconds, leftovers, unkillable)
     return Gathered(ended, tuple(logs), nodes, tuple(notes), full, tuple(absent))
+
+
+def _nothing_came(name: str, problem: EnvironmentProblem | OSError) -> RunError:
+    """What it means that the files of a machine could not be brought here."""
+    if isinstance(problem, OSError):
+        text = f"what {name} wrote can't be kept here: {problem}"
+        full = problem.errno == errno.ENOSPC
+    else:
+        text, full = f"nothing came back: {problem}", problem.category == "no_space"
+    kind, category = ("DiskFull", "no_space") if full else ("LostNode", "lost_node")
+    return RunError(kind, text, category, node=name)
 
 
 def _full(room: Room) -> str:
@@ -155,6 +164,8 @@ def _bring_home(
     try:
         pulled = transfer.pull_tree(member.machine, PurePosixPath(room.folder), fetched, only=only)
         notes += [Note("left_out", text) for text in pulled.left_out]
+        if pulled.left_out and not (fetched / LOG).is_file():
+            raise EnvironmentProblem(f"not even {LOG} of {member.node.name}: {pulled.left_out[0]}")
         log = log_of(member, place, side)
         log.parent.mkdir(parents=True, exist_ok=True)
         if (fetched / LOG).is_file():
