@@ -54,7 +54,9 @@ def alive(pid: int) -> bool:
 
 
 def pids(folder: Path) -> dict[str, int]:
-    return {path.name: int(path.read_text()) for path in (folder / "pids").iterdir()}
+    found = (folder / "pids").iterdir()
+    # A .tmp is not written yet, or just being renamed.
+    return {path.name: int(path.read_text()) for path in found if path.suffix != ".tmp"}
 
 
 def carriers(run_id: str) -> list[int]:

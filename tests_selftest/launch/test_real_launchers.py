@@ -49,7 +49,7 @@ def script(stack: Stack, folder: Path) -> str:
 
 
 def workers(folder: Path) -> list[int]:
-    return [pid for name, pid in pids(folder).items() if not name.endswith(".tmp")]
+    return list(pids(folder).values())
 
 
 @pytest.mark.parametrize("stack", ["pta", "msa"])
