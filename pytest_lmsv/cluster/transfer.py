@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from pytest_lmsv.cluster.agent import sha256
 from pytest_lmsv.cluster.agents import Agent
 from pytest_lmsv.cluster.nodes import Node
 from pytest_lmsv.cluster.openssh import client_command
@@ -56,15 +57,6 @@ def digests_of(folder: Path) -> dict[str, str]:
         if path.is_file() and not set(relative.parts) & set(NOT_SENT):
             found[str(relative)] = sha256(path)
     return found
-
-
-def sha256(path: Path) -> str:
-    """The digest of one file."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        for part in iter(lambda: file.read(1 << 20), b""):
-            found.update(part)
-    return found.hexdigest()
 
 
 def tree_digest(digests: Mapping[str, str]) -> str:
