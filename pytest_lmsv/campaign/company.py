@@ -13,7 +13,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pytest_lmsv.campaign import several
-from pytest_lmsv.campaign.contract import NOT_PASSED_ON, Seat
+from pytest_lmsv.campaign.contract import NOT_INHERITED, Seat
 from pytest_lmsv.campaign.launchers import find_launcher
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.several import Gathered, Room
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 HCCL_PORTS = 16
 LEASE_S = 1.0
-CONTRACT = (
-    *("MM_MODEL", "MM_DATA", "TRAIN_ITERS", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK"),
-    *("NPUS_PER_NODE", "HCCL_IF_BASE_PORT", "ASCEND_PROCESS_LOG_PATH", "ASCEND_RT_VISIBLE_DEVICES"),
-    *("DATASET_ROOT", "SAVE_PATH", "LOAD_PATH", "WORKSPACE_ROOT", "MINDSPEED_MM_PATH"),
-    *("PTA_NAME", "MSA_NAME"),
-)
-NOT_INHERITED = (*NOT_PASSED_ON, *(f"{name}=" for name in CONTRACT))
-"""Beginnings of ``NAME=`` that a run does not take from a node's login: the launch contract's."""
 
 
 @dataclass

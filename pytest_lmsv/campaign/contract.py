@@ -12,6 +12,15 @@ from pytest_lmsv.settings import Settings
 
 NOT_PASSED_ON = ("PYTEST_", "PYTHON", "COV_", "LMSV_")
 """What the pytest process, or a login, has in its environment and a run must not see."""
+CONTRACT = (
+    *("MM_MODEL", "MM_DATA", "TRAIN_ITERS", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK"),
+    *("NPUS_PER_NODE", "HCCL_IF_BASE_PORT", "ASCEND_PROCESS_LOG_PATH", "ASCEND_RT_VISIBLE_DEVICES"),
+    *("DATASET_ROOT", "SAVE_PATH", "LOAD_PATH", "WORKSPACE_ROOT", "MINDSPEED_MM_PATH"),
+    *("PTA_NAME", "MSA_NAME"),
+)
+"""What :func:`variables` gives beside LMSV's own: absent there, it is absent in the run."""
+NOT_INHERITED = (*NOT_PASSED_ON, *(f"{name}=" for name in CONTRACT))
+"""Beginnings of ``NAME=`` that a run does not take from a node's login."""
 
 
 @dataclass(frozen=True)
