@@ -181,16 +181,9 @@ class Campaign:
         if record.status != "DONE":
             return record
         run = record.compare_run
-        if self.settings.analyze is not None and run is not None and run.error is not None:
-            bug = known_bugs.match(
-                self.bugs,
-                run.error,
-                stack=run.stack,
-                device=self.settings.device,
-                model=record.model,
-            )
-            error = replace(run.error, known_bug=bug.id if bug else None)
-            record = replace(record, compare_run=replace(run, error=error))
+        if self.settings.analyze is not None and run is not None:
+            run = known_bugs.named(run, self.bugs, device=self.settings.device, model=record.model)
+            record = replace(record, compare_run=run)
         return self.judged(record)
 
     def findings(self, record: IterationRecord) -> tuple[Finding, ...]:

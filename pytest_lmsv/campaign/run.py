@@ -158,7 +158,12 @@ class Runner:
         if self.settings.device == "npu":
             found = replace(found, echo=self._shown(place.log(side), side, place))
         self._keep_evidence(found, job, side, place)
-        return self._named(found, spec)
+        return known_bugs.named(
+            found,
+            self.known_bugs,
+            device=self.settings.device,
+            model=spec.name,
+        )
 
     def _run(self, job: Job, spec: ModelSpec, side: Side, place: Place) -> Ended:
         """Run *job* with the live line following its log, and put what it wrote in its places."""
@@ -213,19 +218,6 @@ class Runner:
         if spec.kind != "inference" or self.settings.device != "cpu":
             return None
         return samples.is_dir() and any(samples.iterdir())
-
-    def _named(self, run: RunRecord, spec: ModelSpec) -> RunRecord:
-        """Return *run* with the known bug that its error is, where it is one."""
-        if run.error is None:
-            return run
-        bug = known_bugs.match(
-            self.known_bugs,
-            run.error,
-            stack=run.stack,
-            device=self.settings.device,
-            model=spec.name,
-        )
-        return run if bug is None else replace(run, error=replace(run.error, known_bug=bug.id))
 
     @property
     def datasets(self) -> Path:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_lmsv import data
 from pytest_lmsv.problems import InputProblem
-from pytest_lmsv.records import RunError
+from pytest_lmsv.records import RunError, RunRecord
 
 _REQUIRED = ("id", "title", "stack", "expected")
 _OPTIONAL = (
@@ -66,6 +66,14 @@ def load(paths: tuple[Path, ...]) -> tuple[KnownBug, ...]:
             here.add(bug.id)
             found[bug.id] = bug
     return tuple(found.values())
+
+
+def named(run: RunRecord, bugs: Iterable[KnownBug], *, device: str, model: str) -> RunRecord:
+    """Return *run* with the id of the known bug that its error is, if it is one."""
+    if run.error is None:
+        return run
+    bug = match(bugs, run.error, stack=run.stack, device=device, model=model)
+    return replace(run, error=replace(run.error, known_bug=bug.id if bug else None))
 
 
 def match(
