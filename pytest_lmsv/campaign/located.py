@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from pytest_lmsv.campaign.iteration import run_until_settled
 from pytest_lmsv.campaign.place import Place
 from pytest_lmsv.campaign.run import Runner
 from pytest_lmsv.campaign.sides import sides
+from pytest_lmsv.campaign.stored import to_plain
 from pytest_lmsv.catalog import ModelSpec
 from pytest_lmsv.files import write_json, write_whole
 from pytest_lmsv.judge import modules
@@ -165,27 +165,16 @@ def _write(folder: Path, record: IterationRecord, found: Location, labels: tuple
         "iteration": record.iteration,
         "edits": apply.to_json(record.mutation)["edits"],
         "labels": list(labels),
-        "limits": {name: getattr(Limits(), name) for name in Limits.__dataclass_fields__},
-        **found.as_plain(),
+        "limits": Limits(),
+        **to_plain(found),
     }
-    write_json(folder / "locate.json", json.loads(json.dumps(_named(plain))))
+    write_json(folder / "locate.json", to_plain(plain))
     write_whole(folder / "locate.md", page(record, found, labels))
     report = folder / "report.md"
     if report.exists():
         text = report.read_text(encoding="utf-8").partition(f"\n{HEADING}")[0]
         told = f"\n{HEADING}\n\n{found.sentence}\n\n[locate.md](locate.md)\n"
         write_whole(report, text + told)
-
-
-def _named(value: Any) -> Any:
-    """Return *value* for JSON: NaN and infinities by name (DESIGN 6.2)."""
-    if isinstance(value, Mapping):
-        return {key: _named(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_named(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def page(record: IterationRecord, found: Location, labels: tuple[str, str]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from pytest_lmsv.wording import finite
+
 T = TypeVar("T")
 WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -24,16 +26,7 @@ def to_plain(value: Any) -> Any:
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return number_word(value)
-    return value
-
-
-def number_word(value: float) -> str:
-    """Return the string that stands for a NaN or an infinity."""
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
+    return finite(value) if isinstance(value, float) else value
 
 
 def from_plain(kind: type[T], plain: Any) -> T:

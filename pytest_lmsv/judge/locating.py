@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pytest_lmsv.judge.modules import (
@@ -57,13 +57,6 @@ class Location:
     """Calls that one side alone has; they are not compared."""
     steps: tuple[int, ...] = field(default=())
     """The steps that were looked at."""
-
-    def as_plain(self) -> dict[str, Any]:
-        """Return it for JSON; infinities by name."""
-        plain = asdict(self)
-        if math.isinf(self.relative):
-            plain["relative"] = "Infinity"
-        return plain
 
 
 def locate(

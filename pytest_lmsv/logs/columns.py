@@ -10,7 +10,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal, overload
+from typing import overload
+
+from pytest_lmsv.wording import finite
 
 _PIECE = 4096
 
@@ -58,15 +60,6 @@ def progression(steps: list[int]) -> range | array[int]:
         if even[-1] == steps[-1] and list(even) == steps:
             return even
     return array("q", steps)
-
-
-def finite(value: float) -> float | Literal["NaN", "Infinity", "-Infinity"]:
-    """A figure as JSON holds it (DESIGN 6.2)."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def json_pairs(pairs: Iterable[tuple[int, float]]) -> str:

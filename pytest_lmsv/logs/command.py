@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from pytest_lmsv.logs.columns import Pairs, finite, json_pairs
+from pytest_lmsv.logs.columns import Pairs, json_pairs
 from pytest_lmsv.logs.reading import Reading, read
 from pytest_lmsv.problems import InputProblem
 from pytest_lmsv.records import Kind, RunError
+from pytest_lmsv.wording import finite
 
 _USAGE = """\
 usage: lmsv parse [--stack pta|msa] [--kind training|inference] [--steps N] [--record DIR]

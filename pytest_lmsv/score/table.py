@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from statistics import median
@@ -10,6 +9,7 @@ from typing import Any
 
 from pytest_lmsv.score.marks import Mark, Score
 from pytest_lmsv.score.rules import DRIFT
+from pytest_lmsv.wording import finite
 
 INTERVAL = "95 % interval of Clopper and Pearson"
 
@@ -127,6 +127,6 @@ def _count(share: tuple[int, int, float, float]) -> dict[str, Any]:
 def _mark(mark: Mark) -> dict[str, Any]:
     held = asdict(mark)
     for pair in held["pairs"]:
-        if pair["ratio"] is not None and math.isinf(pair["ratio"]):
-            pair["ratio"] = "Infinity"
+        if pair["ratio"] is not None:
+            pair["ratio"] = finite(pair["ratio"])
     return held
